@@ -1,7 +1,8 @@
 /* base_http_sqlite DATABASE ADDRESS_FILE: the reachable ceiling of a durable enqueue over HTTP.
  *
- * One epoll thread puts every request that is readable in one wake-up into ONE SQLite transaction (WAL, synchronous=FULL), waits for the
- * commit, then answers all of them 201. It takes any method and path, checks nothing and keeps the body as it came. */
+ * One epoll thread puts every request that is readable in one wake-up into ONE SQLite transaction (WAL,
+ * synchronous=FULL), waits for the commit, then answers all of them 201. It takes any method and path, checks nothing
+ * and keeps the body as it came. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -50,11 +51,12 @@ static void step(struct table *table, sqlite3_stmt *statement)
 
 static void table_open(struct table *table, const char *path)
 {
-    static const char schema[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
-                                 "CREATE TABLE jobs(id INTEGER PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL,"
-                                 " payload TEXT NOT NULL,"
-                                 " created INTEGER, claimed INTEGER, done INTEGER);"
-                                 "CREATE INDEX jobs_ready ON jobs(queue, id) WHERE state = 0;";
+    static const char schema[] =
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+        "CREATE TABLE jobs(id INTEGER PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL,"
+        " payload TEXT NOT NULL,"
+        " created INTEGER, claimed INTEGER, done INTEGER);"
+        "CREATE INDEX jobs_ready ON jobs(queue, id) WHERE state = 0;";
     if (sqlite3_open(path, &table->db) != SQLITE_OK || sqlite3_exec(table->db, schema, NULL, NULL, NULL) != SQLITE_OK) {
         bench_die("%s: %s", path, sqlite3_errmsg(table->db));
     }

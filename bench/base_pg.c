@@ -1,8 +1,8 @@
-/* base_pg CONNINFO [c=N] CELL...: what PostgreSQL itself allows through libpq (prepared statements, synchronous_commit as the server has
- * it).
+/* base_pg CONNINFO [c=N] CELL...: what PostgreSQL itself allows through libpq (prepared statements, synchronous_commit
+ * as the server has it).
  *
- * A cell is insert:B (B rows a statement and a commit) or cycle:B (B jobs inserted, then claimed with FOR UPDATE SKIP LOCKED, then
- * completed: three commits), on c connections at once, one thread each. */
+ * A cell is insert:B (B rows a statement and a commit) or cycle:B (B jobs inserted, then claimed with FOR UPDATE SKIP
+ * LOCKED, then completed: three commits), on c connections at once, one thread each. */
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -43,11 +43,12 @@ static PGconn *place_open(const char *place)
 
 static void table_make(const char *place)
 {
-    static const char schema[] = "DROP TABLE IF EXISTS base_jobs;"
-                                 "CREATE TABLE base_jobs(id BIGSERIAL PRIMARY KEY, queue TEXT NOT NULL, state SMALLINT NOT NULL DEFAULT 0,"
-                                 " payload JSONB NOT NULL, created TIMESTAMPTZ DEFAULT now(), claimed TIMESTAMPTZ, done TIMESTAMPTZ)"
-                                 " WITH (fillfactor = 70);"
-                                 "CREATE INDEX base_jobs_ready ON base_jobs(queue, id) WHERE state = 0;";
+    static const char schema[] =
+        "DROP TABLE IF EXISTS base_jobs;"
+        "CREATE TABLE base_jobs(id BIGSERIAL PRIMARY KEY, queue TEXT NOT NULL, state SMALLINT NOT NULL DEFAULT 0,"
+        " payload JSONB NOT NULL, created TIMESTAMPTZ DEFAULT now(), claimed TIMESTAMPTZ, done TIMESTAMPTZ)"
+        " WITH (fillfactor = 70);"
+        "CREATE INDEX base_jobs_ready ON base_jobs(queue, id) WHERE state = 0;";
     PGconn *conn = place_open(place);
     PQclear(checked(conn, PQexec(conn, schema), "schema"));
     PQfinish(conn);
@@ -58,7 +59,8 @@ static void statements_prepare(PGconn *conn)
     static const char *const texts[][2] = {
         { "one", "INSERT INTO base_jobs(queue, payload) VALUES('default', $1::jsonb)" },
         { "many", "INSERT INTO base_jobs(queue, payload) SELECT 'default', p::jsonb FROM unnest($1::text[]) p" },
-        { "claim", "UPDATE base_jobs SET state = 1, claimed = now() WHERE id IN (SELECT id FROM base_jobs WHERE queue = 'default'"
+        { "claim", "UPDATE base_jobs SET state = 1, claimed = now() WHERE id IN (SELECT id FROM base_jobs WHERE queue "
+                   "= 'default'"
                    " AND state = 0 ORDER BY id FOR UPDATE SKIP LOCKED LIMIT $1::int) RETURNING id" },
         { "complete", "UPDATE base_jobs SET state = 2, done = now() WHERE id = ANY($1::bigint[])" },
     };
@@ -146,8 +148,12 @@ static void cell_run(const char *place, const char *cell, int64_t c)
     table_make(place);
     int64_t start = bench_now_ns();
     for (int64_t i = 0; i < c; i++) {
-        callers[i] = (struct caller){ .place = place, .batch = batch, .cycle = cycle, .payloads = payloads_make(batch),
-            .ids = malloc((size_t)batch * 21 + 3), .end_ns = start + (int64_t)(bench_seconds() * 1e9) };
+        callers[i] = (struct caller){ .place = place,
+            .batch = batch,
+            .cycle = cycle,
+            .payloads = payloads_make(batch),
+            .ids = malloc((size_t)batch * 21 + 3),
+            .end_ns = start + (int64_t)(bench_seconds() * 1e9) };
         if (!callers[i].ids || pthread_create(&callers[i].thread, NULL, caller_run, &callers[i]) != 0) {
             bench_die("no thread");
         }

@@ -1,5 +1,5 @@
-/* base_spawn [N [IN_FLIGHT]]: what starting processes costs at least: posix_spawn of /bin/true with stdout and stderr in a pipe, which is
- * read to its end before the process is reaped. No log kept, no history, no limit on anything. */
+/* base_spawn [N [IN_FLIGHT]]: what starting processes costs at least: posix_spawn of /bin/true with stdout and stderr
+ * in a pipe, which is read to its end before the process is reaped. No log kept, no history, no limit on anything. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,6 +1,7 @@
 /* base_sqlite DATABASE CELL...: what SQLite itself allows (WAL, synchronous=FULL, one writer, prepared statements).
  *
- * A cell is insert:B (B rows a transaction) or cycle:B (B jobs inserted, then claimed, then completed: three transactions). */
+ * A cell is insert:B (B rows a transaction) or cycle:B (B jobs inserted, then claimed, then completed: three
+ * transactions). */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,11 +45,12 @@ static void files_remove(const char *path)
 
 static struct statements db_open(const char *path)
 {
-    static const char schema[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
-                                 "CREATE TABLE jobs(id INTEGER PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL,"
-                                 " payload TEXT NOT NULL,"
-                                 " created INTEGER, claimed INTEGER, done INTEGER);"
-                                 "CREATE INDEX jobs_ready ON jobs(queue, id) WHERE state = 0;";
+    static const char schema[] =
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+        "CREATE TABLE jobs(id INTEGER PRIMARY KEY, queue TEXT NOT NULL, state INTEGER NOT NULL,"
+        " payload TEXT NOT NULL,"
+        " created INTEGER, claimed INTEGER, done INTEGER);"
+        "CREATE INDEX jobs_ready ON jobs(queue, id) WHERE state = 0;";
     files_remove(path);
     if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
         bench_die("%s: %s", path, sqlite3_errmsg(db));
@@ -57,8 +59,9 @@ static struct statements db_open(const char *path)
         .begin = prepare("BEGIN IMMEDIATE"),
         .commit = prepare("COMMIT"),
         .insert = prepare("INSERT INTO jobs(queue, state, payload, created) VALUES('default', 0, ?, ?)"),
-        .claim = prepare("UPDATE jobs SET state = 1, claimed = ?1 WHERE id IN"
-                         " (SELECT id FROM jobs WHERE queue = 'default' AND state = 0 ORDER BY id LIMIT ?2) RETURNING id"),
+        .claim =
+            prepare("UPDATE jobs SET state = 1, claimed = ?1 WHERE id IN"
+                    " (SELECT id FROM jobs WHERE queue = 'default' AND state = 0 ORDER BY id LIMIT ?2) RETURNING id"),
         .complete = prepare("UPDATE jobs SET state = 2, done = ?1 WHERE id = ?2"),
     };
 }

@@ -101,7 +101,8 @@ void bench_address_write(const char *address_file, unsigned port)
     char half[512];
     snprintf(half, sizeof half, "%s.tmp", address_file);
     FILE *file = fopen(half, "w");
-    if (!file || fprintf(file, "http://127.0.0.1:%u\n", port) < 0 || fclose(file) != 0 || rename(half, address_file) != 0) {
+    if (!file || fprintf(file, "http://127.0.0.1:%u\n", port) < 0 || fclose(file) != 0 ||
+        rename(half, address_file) != 0) {
         bench_die("writing %s: %s", address_file, strerror(errno));
     }
 }

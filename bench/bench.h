@@ -1,7 +1,7 @@
 /* bench: what every program of this folder needs: a clock, latencies, result lines, a listening socket.
  *
- * Programs print RESULT lines (tab-separated: RESULT, peer, metric, value, unit) that bench/run reads. A failure prints why and ends the
- * program: a benchmark that goes on after an error measures something else. */
+ * Programs print RESULT lines (tab-separated: RESULT, peer, metric, value, unit) that bench/run reads. A failure prints
+ * why and ends the program: a benchmark that goes on after an error measures something else. */
 #ifndef WEIR_BENCH_H
 #define WEIR_BENCH_H
 
@@ -27,7 +27,8 @@ void latencies_release(struct latencies *all);
 /* latencies_result: lines "METRIC p50", "METRIC p99". */
 void latencies_result(struct latencies *all, const char *peer, const char *metric);
 
-/* bench_listen: a socket on 127.0.0.1 with a free port; its address (http://127.0.0.1:PORT) is written to the file, which appears whole. */
+/* bench_listen: a socket on 127.0.0.1 with a free port; its address (http://127.0.0.1:PORT) is written to the file,
+ * which appears whole. */
 int bench_listen(const char *address_file);
 void bench_address_write(const char *address_file, unsigned port);
 

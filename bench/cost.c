@@ -1,8 +1,8 @@
-/* cost KIND N | cost: what a kind of command costs the engine and its store (SQLite), in instructions: bench/cost.py runs it under
- * callgrind, which counts only while cost_measured runs, with N and with 4 N, and compares.
+/* cost KIND N | cost: what a kind of command costs the engine and its store (SQLite), in instructions: bench/cost.py
+ * runs it under callgrind, which counts only while cost_measured runs, with N and with 4 N, and compares.
  *
- * Everything before that is made ready: tasks that wait, polls, finishes. Without arguments: lists the kinds, each with what it may cost:
- * `linear` (N are worked on) or `flat` (N are there, one is worked on). */
+ * Everything before that is made ready: tasks that wait, polls, finishes. Without arguments: lists the kinds, each with
+ * what it may cost: `linear` (N are worked on) or `flat` (N are there, one is worked on). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +22,12 @@ struct cost {
     void (*other)(struct cost *c); /* instead of a turn: what an engine does beside turns */
 };
 
-/* --- making ready ------------------------------------------------------------------------------------------------------------------- */
+/* --- making ready --- */
 
 static void put(struct cost *c, struct command *command)
 {
-    if (!c->commands) c->commands = ARENA_ARRAY(&c->rig.arena, struct command *, c->n + 8);
+    if (!c->commands)
+        c->commands = ARENA_ARRAY(&c->rig.arena, struct command *, c->n + 8);
     c->commands[c->n_commands++] = command;
 }
 
@@ -47,19 +48,22 @@ static const char *text(struct cost *c, const char *form, size_t i)
 static struct command *tasks(struct cost *c, const char *form, size_t n)
 {
     const char **all = ARENA_ARRAY(&c->rig.arena, const char *, n);
-    for (size_t i = 0; i < n; i++) all[i] = text(c, form, i);
+    for (size_t i = 0; i < n; i++)
+        all[i] = text(c, form, i);
     return rig_enqueue_command(&c->rig, all, n);
 }
 
 static void quiet(struct cost *c)
 {
-    for (int i = 0; c->rig.next <= c->rig.boot && i < 10000; i++) rig_turn(&c->rig, NULL, 0);
+    for (int i = 0; c->rig.next <= c->rig.boot && i < 10000; i++)
+        rig_turn(&c->rig, NULL, 0);
 }
 
 static int64_t posted(struct cost *c, const char *form, size_t n)
 {
     struct command *command = rig_one(&c->rig, tasks(c, form, n));
-    if (command->err.code) fail_msg("%s: %s", form, command->err.text);
+    if (command->err.code)
+        fail_msg("%s: %s", form, command->err.text);
     quiet(c);
     return command->out.enqueue.tasks[0].task.id;
 }
@@ -90,23 +94,44 @@ static struct command *granted(struct cost *c, size_t n, const char *executor, i
     size_t have = 0;
     while (have < n) {
         struct command *poll = rig_poll(&c->rig, id, 1000);
-        if (poll->out.poll.n_grants == 0) fail_msg("%zu of %zu were granted", have, n);
+        if (poll->out.poll.n_grants == 0)
+            fail_msg("%zu of %zu were granted", have, n);
         for (size_t i = 0; i < poll->out.poll.n_grants; i++, have++)
-            items[have] = (struct finish_item){ .fence = poll->out.poll.grants[i].fence, .exit = exit, .signal = -1, .cpu_ms = 1,
-                                                .max_rss_bytes = 1, .outputs = STR("{\"a\": 1}"), .hash = { 1 } };
+            items[have] = (struct finish_item){ .fence = poll->out.poll.grants[i].fence,
+                .exit = exit,
+                .signal = -1,
+                .cpu_ms = 1,
+                .max_rss_bytes = 1,
+                .outputs = STR("{\"a\": 1}"),
+                .hash = { 1 } };
     }
     finish->in.finish.items = items;
     finish->in.finish.n_items = n;
     return finish;
 }
 
-/* --- kinds: linear -------------------------------------------------------------------------------------------------------------------- */
+/* --- kinds: linear --- */
 
-static void enqueue(struct cost *c) { put(c, tasks(c, "t%", c->n)); }
-static void queues(struct cost *c) { put(c, tasks(c, "t% queue=q%", c->n)); }
-static void semaphores(struct cost *c) { put(c, tasks(c, "t% sem=one,five", c->n)); }
-static void concurrency(struct cost *c) { put(c, tasks(c, "t% sem=one conc=k%", c->n)); }
-static void unique(struct cost *c) { put(c, tasks(c, "t% unique=u%", c->n)); }
+static void enqueue(struct cost *c)
+{
+    put(c, tasks(c, "t%", c->n));
+}
+static void queues(struct cost *c)
+{
+    put(c, tasks(c, "t% queue=q%", c->n));
+}
+static void semaphores(struct cost *c)
+{
+    put(c, tasks(c, "t% sem=one,five", c->n));
+}
+static void concurrency(struct cost *c)
+{
+    put(c, tasks(c, "t% sem=one conc=k%", c->n));
+}
+static void unique(struct cost *c)
+{
+    put(c, tasks(c, "t% unique=u%", c->n));
+}
 
 static void fan_out(struct cost *c)
 {
@@ -122,7 +147,8 @@ static void fan_in(struct cost *c)
     int64_t id = posted(c, "t%", c->n);
     buf_init(&form, SIZE_MAX);
     buf_addf(&form, "last after=");
-    for (size_t i = 0; i < c->n; i++) buf_addf(&form, "%s#%lld", i ? "," : "", (long long)id + (long long)i);
+    for (size_t i = 0; i < c->n; i++)
+        buf_addf(&form, "%s#%lld", i ? "," : "", (long long)id + (long long)i);
     put(c, rig_enqueue_command(&c->rig, (const char *const[]){ str_dupz(&c->rig.arena, buf_str(&form)) }, 1));
     buf_release(&form);
 }
@@ -140,7 +166,8 @@ static void release(struct cost *c)
 
 static void one_by_one(struct cost *c)
 {
-    for (size_t i = 0; i < c->n; i++) put(c, tasks(c, "t% sem=one,five", 1));
+    for (size_t i = 0; i < c->n; i++)
+        put(c, tasks(c, "t% sem=one,five", 1));
 }
 
 static void raise_limit(struct cost *c)
@@ -158,7 +185,8 @@ static void executor_comes(struct cost *c)
     posted(c, "t% conc=k% label=os:x", c->n);
     struct command *command = rig_new(&c->rig, CMD_REGISTER);
     static struct label label = { { "os", 2 }, { "x", 1 } };
-    command->in.reg.executor = (struct executor){ .name = STR("x"), .slots = 1, .kinds = ~0u, .labels = &label, .n_labels = 1 };
+    command->in.reg.executor =
+        (struct executor){ .name = STR("x"), .slots = 1, .kinds = ~0u, .labels = &label, .n_labels = 1 };
     put(c, command);
 }
 
@@ -201,7 +229,8 @@ static void claim(struct cost *c)
 {
     posted(c, "t%", c->n);
     int64_t id = rig_executor(&c->rig, "e", NULL);
-    for (size_t i = 0; i < c->n; i += 500) put(c, rig_poll_command(&c->rig, id, 500, (int64_t)i + 1, NULL, 0));
+    for (size_t i = 0; i < c->n; i += 500)
+        put(c, rig_poll_command(&c->rig, id, 500, (int64_t)i + 1, NULL, 0));
 }
 
 /* n tenants with a task each, so as many classes, and an executor that serves all of them. */
@@ -211,7 +240,8 @@ static void claim_classes(struct cost *c)
     for (size_t i = 0; i < c->n; i++) {
         struct command *command = tasks(c, "t%", 1);
         command->actor.tenant = str_of(text(c, "tenant%", i));
-        if (rig_one(&c->rig, command)->err.code) fail_msg("%s", command->err.text);
+        if (rig_one(&c->rig, command)->err.code)
+            fail_msg("%s", command->err.text);
     }
     put(c, rig_poll_command(&c->rig, id, (int64_t)c->n, 1, NULL, 0));
 }
@@ -231,7 +261,8 @@ static void finish_each(struct cost *c)
         struct command *poll = rig_poll(&c->rig, id, 1), *end = rig_new(&c->rig, CMD_FINISH);
         end->in.finish.items = ARENA_NEW(&c->rig.arena, struct finish_item);
         end->in.finish.items[0] = (struct finish_item){
-            .fence = poll->out.poll.grants[0].fence, .signal = -1, .cpu_ms = 1, .max_rss_bytes = 1, .hash = { 1 } };
+            .fence = poll->out.poll.grants[0].fence, .signal = -1, .cpu_ms = 1, .max_rss_bytes = 1, .hash = { 1 }
+        };
         end->in.finish.n_items = 1;
         put(c, end);
     }
@@ -255,14 +286,17 @@ static void hand_on(struct cost *c)
 static void cancel(struct cost *c)
 {
     int64_t id = posted(c, "t% sem=one,five", c->n);
-    for (size_t i = 0; i < c->n; i++) order(c, CMD_CANCEL, id + (int64_t)i);
+    for (size_t i = 0; i < c->n; i++)
+        order(c, CMD_CANCEL, id + (int64_t)i);
 }
 
 static void retry(struct cost *c)
 {
     int64_t id = posted(c, "t% sem=one", c->n);
-    for (size_t i = 0; i < c->n; i++) rig_order(&c->rig, CMD_CANCEL, id + (int64_t)i);
-    for (size_t i = 0; i < c->n; i++) order(c, CMD_RETRY, id + (int64_t)i);
+    for (size_t i = 0; i < c->n; i++)
+        rig_order(&c->rig, CMD_CANCEL, id + (int64_t)i);
+    for (size_t i = 0; i < c->n; i++)
+        order(c, CMD_RETRY, id + (int64_t)i);
 }
 
 /* n pairs: the newer one of each puts an end to the older one when it is ready. */
@@ -271,7 +305,8 @@ static void supersede(struct cost *c)
     size_t n = c->n;
     const char **all = ARENA_ARRAY(&c->rig.arena, const char *, n);
     int64_t id = posted(c, "t%", n);
-    for (size_t i = 0; i < n; i++) all[i] = text(c, "u% cancels=#%", (size_t)id + i);
+    for (size_t i = 0; i < n; i++)
+        all[i] = text(c, "u% cancels=#%", (size_t)id + i);
     put(c, rig_enqueue_command(&c->rig, all, n));
 }
 
@@ -289,7 +324,8 @@ static void finish_named(struct cost *c)
     posted(c, "t%", c->n);
     struct command *ends = granted(c, c->n, "e", 0);
     struct fence *fences = ARENA_ARRAY(&c->rig.arena, struct fence, c->n);
-    for (size_t i = 0; i < c->n; i++) fences[i] = ends->in.finish.items[i].fence;
+    for (size_t i = 0; i < c->n; i++)
+        fences[i] = ends->in.finish.items[i].fence;
     struct command *poll = rig_poll_command(&c->rig, rig_executor(&c->rig, "e", NULL), 0, 1, fences, c->n);
     poll->in.poll.finishes = ends->in.finish.items;
     poll->in.poll.n_finishes = c->n;
@@ -319,7 +355,8 @@ static int64_t revision(struct cost *c, int64_t rev, int64_t prev, const char *y
     command->in.revision.archive = STR("a");
     command->in.revision.row = (struct revision){ .rev = rev, .prevs = &prev, .n_prevs = prev != 0 };
     command->in.revision.definition = definition_read(&file, 1, STR(""));
-    if (rig_one(&c->rig, command)->err.code) fail_msg("revision %lld: %s", (long long)rev, command->err.text);
+    if (rig_one(&c->rig, command)->err.code)
+        fail_msg("revision %lld: %s", (long long)rev, command->err.text);
     definition_release(command->in.revision.definition);
     quiet(c);
     return c->rig.engine->head.next_task - 1;
@@ -351,7 +388,8 @@ static void stop_prev(struct cost *c)
     revision(c, 1, 0, yaml);
     (void)granted(c, 1, "e", 0);
     order(c, CMD_CANCEL, revision(c, 2, 0, yaml));
-    for (size_t i = 0; i < c->n; i++) revision(c, 3 + (int64_t)i, 2, yaml);
+    for (size_t i = 0; i < c->n; i++)
+        revision(c, 3 + (int64_t)i, 2, yaml);
 }
 
 static void stop_lock(struct cost *c)
@@ -361,14 +399,16 @@ static void stop_lock(struct cost *c)
     revision(c, 1, 0, alone);
     (void)granted(c, 1, "e", 0);
     order(c, CMD_CANCEL, revision(c, 2, 0, alone));
-    for (size_t i = 0; i < c->n; i++) revision(c, 3 + (int64_t)i, 0, "- {name: r, lock: shared, command: 'true'}\n");
+    for (size_t i = 0; i < c->n; i++)
+        revision(c, 3 + (int64_t)i, 0, "- {name: r, lock: shared, command: 'true'}\n");
 }
 
 /* A task that is ready and supersedes a chain of n. */
 static void supersede_chain(struct cost *c)
 {
     int64_t id = posted(c, "t at=1000000", 1);
-    for (size_t i = 1; i < c->n; i++) id = posted(c, text(c, "t at=1000000 cancels=#%", (size_t)id), 1);
+    for (size_t i = 1; i < c->n; i++)
+        id = posted(c, text(c, "t at=1000000 cancels=#%", (size_t)id), 1);
     put(c, tasks(c, text(c, "new cancels=#%", (size_t)id), 1));
 }
 
@@ -378,11 +418,13 @@ static void retry_revision(struct cost *c)
     struct buf yaml;
     buf_init(&yaml, SIZE_MAX);
     buf_addf(&yaml, "- {name: first, command: 'true'}\n");
-    for (size_t i = 0; i < c->n; i++) buf_addf(&yaml, "- {name: t%zu, depends: [first], command: 'true'}\n", i);
+    for (size_t i = 0; i < c->n; i++)
+        buf_addf(&yaml, "- {name: t%zu, depends: [first], command: 'true'}\n", i);
     archive_add(c);
     int64_t first = revision(c, 1, 0, str_dupz(&c->rig.arena, buf_str(&yaml))) - (int64_t)c->n;
     buf_release(&yaml);
-    if (rig_order(&c->rig, CMD_CANCEL, first)) fail_msg("the first one of the revision can't be cancelled");
+    if (rig_order(&c->rig, CMD_CANCEL, first))
+        fail_msg("the first one of the revision can't be cancelled");
     quiet(c);
     order(c, CMD_RETRY, first);
 }
@@ -416,7 +458,7 @@ static void prune(struct cost *c)
     put(c, command);
 }
 
-/* --- kinds: flat --------------------------------------------------------------------------------------------------------------------- */
+/* --- kinds: flat --- */
 
 static struct command *archive(struct cost *c, size_t i)
 {
@@ -428,13 +470,15 @@ static struct command *archive(struct cost *c, size_t i)
 
 static void among_archives(struct cost *c)
 {
-    for (size_t i = 0; i < c->n; i++) rig_one(&c->rig, archive(c, i));
+    for (size_t i = 0; i < c->n; i++)
+        rig_one(&c->rig, archive(c, i));
     put(c, archive(c, c->n));
 }
 
 static void among_executors(struct cost *c)
 {
-    for (size_t i = 0; i < c->n; i++) rig_executor(&c->rig, text(c, "e%", i), NULL);
+    for (size_t i = 0; i < c->n; i++)
+        rig_executor(&c->rig, text(c, "e%", i), NULL);
     put(c, tasks(c, "t%", 1));
     put(c, rig_poll_command(&c->rig, rig_executor(&c->rig, "e0", NULL), 1, 1, NULL, 0));
 }
@@ -519,17 +563,23 @@ void cost_measured(struct cost *c);
 
 __attribute__((noinline)) void cost_measured(struct cost *c) /* callgrind counts what happens in here */
 {
-    if (c->other) c->other(c);
-    else rig_turn(&c->rig, c->commands, c->n_commands);
-    if (!c->other) rig_pass(&c->rig, SETTLE_MS); /* what follows from it */
+    if (c->other)
+        c->other(c);
+    else
+        rig_turn(&c->rig, c->commands, c->n_commands);
+    if (!c->other)
+        rig_pass(&c->rig, SETTLE_MS); /* what follows from it */
 }
 
 int main(int argc, char **argv)
 {
     size_t n_kinds = sizeof kinds / sizeof *kinds, kind = 0;
-    for (size_t i = 0; argc == 1 && i < n_kinds; i++) printf("%s\t%s\n", kinds[i].name, kinds[i].may);
-    if (argc == 1) return 0;
-    while (argc == 3 && kind < n_kinds && strcmp(kinds[kind].name, argv[1]) != 0) kind++;
+    for (size_t i = 0; argc == 1 && i < n_kinds; i++)
+        printf("%s\t%s\n", kinds[i].name, kinds[i].may);
+    if (argc == 1)
+        return 0;
+    while (argc == 3 && kind < n_kinds && strcmp(kinds[kind].name, argv[1]) != 0)
+        kind++;
     if (argc != 3 || kind == n_kinds) {
         fprintf(stderr, "usage: cost KIND N\n");
         return 2;
@@ -541,7 +591,8 @@ int main(int argc, char **argv)
     kinds[kind].ready(&c);
     cost_measured(&c);
     for (size_t i = 0; i < c.n_commands; i++)
-        if (c.commands[i]->err.code) fail_msg("%s: %s", kinds[kind].name, c.commands[i]->err.text);
+        if (c.commands[i]->err.code)
+            fail_msg("%s: %s", kinds[kind].name, c.commands[i]->err.text);
     rig_close(&c.rig);
     return 0;
 }

@@ -1,8 +1,9 @@
-/* engine_bench [TASKS]: the graph of `load dag` (revisions of ten with edges to the revision before, over 100 queues) enqueued and drained
- * by the engine alone: no HTTP, and a store that keeps rows in arrays instead of on a disk. Beside it the same graph in plain C with
- * counters, which is the floor under everything that schedules.
+/* engine_bench [TASKS]: the graph of `load dag` (revisions of ten with edges to the revision before, over 100 queues)
+ * enqueued and drained by the engine alone: no HTTP, and a store that keeps rows in arrays instead of on a disk. Beside
+ * it the same graph in plain C with counters, which is the floor under everything that schedules.
  *
- * Small tables are the simulator's store; tasks, edges and what is ready are arrays here, so that the store costs next to nothing. */
+ * Small tables are the simulator's store; tasks, edges and what is ready are arrays here, so that the store costs next
+ * to nothing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +13,10 @@
 
 enum { REV_TASKS = 10, QUEUES = 100, BATCH = 1000, EDGES_MAX = 16 };
 
-/* ---- the graph ---- */
+/* --- the graph --- */
 
-/* preds_of: what task i waits for, as indexes; `after` says how many of them, at the end, are of the revision before. */
+/* preds_of: what task i waits for, as indexes; `after` says how many of them, at the end, are of the revision before.
+ */
 static size_t preds_of(int64_t i, int64_t out[EDGES_MAX], size_t *after)
 {
     int64_t rev = i / REV_TASKS, k = i % REV_TASKS, first = rev * REV_TASKS;
@@ -29,7 +31,7 @@ static size_t preds_of(int64_t i, int64_t out[EDGES_MAX], size_t *after)
     return n;
 }
 
-/* ---- plain C ---- */
+/* --- plain C --- */
 
 static double counters_run(int64_t n)
 {
@@ -72,7 +74,7 @@ static double counters_run(int64_t n)
     return rate;
 }
 
-/* ---- a store in arrays ---- */
+/* --- a store in arrays --- */
 
 struct kept_task {
     struct task row;
@@ -150,14 +152,17 @@ static bool stub_commit(struct store *store, const struct changes *c, struct err
         edge_keep(&c->edges_new[i]);
     for (size_t i = 0; i < c->n_edges_changed; i++)
         edge_flag(&c->edges_changed[i]);
-    small.n_tasks_new = small.n_tasks_changed = small.n_ready_add = small.n_ready_remove = small.n_edges_new = small.n_edges_changed = 0;
-    small.n_attempts_new = small.n_attempts_changed = small.n_attempts_remove = 0; /* the engine remembers those that are out */
+    small.n_tasks_new = small.n_tasks_changed = small.n_ready_add = small.n_ready_remove = small.n_edges_new =
+        small.n_edges_changed = 0;
+    /* the engine remembers those that are out */
+    small.n_attempts_new = small.n_attempts_changed = small.n_attempts_remove = 0;
     bool ok = stub.inner.commit(store, &small, err);
     stub.mem->n_turns = 0; /* nobody reads the events */
     return ok;
 }
 
-static bool stub_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool stub_task(
+    struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     (void)store, (void)arena, (void)err;
     *out = stub.tasks[id].row;
@@ -165,8 +170,8 @@ static bool stub_task(struct store *store, struct arena *arena, int64_t id, stru
     return true;
 }
 
-static bool stub_edges(
-    struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+static bool stub_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     const struct kept_task *task = &stub.tasks[id];
     (void)store, (void)err;
@@ -177,8 +182,8 @@ static bool stub_edges(
     return true;
 }
 
-static bool stub_ready(
-    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+static bool stub_ready(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+    size_t *out_n, struct err *err)
 {
     (void)store, (void)class_id, (void)err;
     *out = ARENA_ARRAY(arena, struct ready_row, n + 1);
@@ -199,7 +204,8 @@ static bool stub_ready(
     return true;
 }
 
-static bool stub_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+static bool stub_attempt(
+    struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
 {
     (void)store, (void)task, (void)grant, (void)out, (void)err;
     *out_found = false;
@@ -232,7 +238,7 @@ static void stub_close(void)
     memstore_free(stub.mem);
 }
 
-/* ---- the engine ---- */
+/* --- the engine --- */
 
 struct drive {
     struct engine *engine;
@@ -328,8 +334,12 @@ static void graph_drain(struct drive *drive, int64_t n)
         if (!n_items && done < n)
             bench_die("%lld of %lld ended", (long long)done, (long long)n);
         for (size_t i = 0; i < n_items; i++)
-            items[i] = (struct finish_item){ .fence = poll.out.poll.grants[i].fence, .exit = 0, .signal = -1, .cpu_ms = -1,
-                .max_rss_bytes = -1, .log_bytes = -1 };
+            items[i] = (struct finish_item){ .fence = poll.out.poll.grants[i].fence,
+                .exit = 0,
+                .signal = -1,
+                .cpu_ms = -1,
+                .max_rss_bytes = -1,
+                .log_bytes = -1 };
         arena_reset(&drive->arena);
     }
     mem_free(items);

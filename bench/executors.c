@@ -1,7 +1,8 @@
-/* executors URL[,URL]... [n=1000]: that many simulated executors, each with one connection and one long poll open, for CELL_S seconds.
+/* executors URL[,URL]... [n=1000]: that many simulated executors, each with one connection and one long poll open, for
+ * CELL_S seconds.
  *
- * They have nothing to do: what the server spends on them is what waiting costs. Says when all wait (a line "ready" on stdout), how many
- * polls were answered a second, and how long a poll waited. */
+ * They have nothing to do: what the server spends on them is what waiting costs. Says when all wait (a line "ready" on
+ * stdout), how many polls were answered a second, and how long a poll waited. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,8 @@ static void executor_answered(struct wire_conn *conn, int status, struct str bod
     const char *id = body.len ? memmem(body.ptr, body.len, "\"id\":", 5) : NULL;
     if (executor->id == 0) {
         if (status != 201 || !id) {
-            bench_die("registering: answer %d: %.*s", status, (int)(body.len < 300 ? body.len : 300), body.len ? body.ptr : "");
+            bench_die("registering: answer %d: %.*s", status, (int)(body.len < 300 ? body.len : 300),
+                body.len ? body.ptr : "");
         }
         executor->id = strtoll(id + 5, NULL, 10);
         n_registered++;
@@ -60,8 +62,8 @@ int main(int argc, char **argv)
         char body[160];
         all[i].conn = (struct wire_conn){ .answered = executor_answered, .owner = &all[i] };
         wire_connect(&wire, &all[i].conn);
-        snprintf(body, sizeof body, "{\"name\":\"idle-%lld\",\"instance\":\"i%lld\",\"slots\":1,\"kinds\":[\"data\"]}", (long long)i,
-            (long long)i);
+        snprintf(body, sizeof body, "{\"name\":\"idle-%lld\",\"instance\":\"i%lld\",\"slots\":1,\"kinds\":[\"data\"]}",
+            (long long)i, (long long)i);
         wire_send(&all[i].conn, "POST", "/v1/executors", str_of(body));
         wire_run(&wire, bench_now_ns() + 2000000); /* they come one after the other, as machines do */
     }

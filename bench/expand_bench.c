@@ -1,5 +1,6 @@
-/* expand_bench [TASKS]: a workflow of TASKS tasks (1,000): what reading and checking it costs, and making tasks and edges of it; beside
- * libyaml alone, which only looks at the same bytes event by event. Each as often as CELL_S allows, best of three parts. */
+/* expand_bench [TASKS]: a workflow of TASKS tasks (1,000): what reading and checking it costs, and making tasks and
+ * edges of it; beside libyaml alone, which only looks at the same bytes event by event. Each as often as CELL_S allows,
+ * best of three parts. */
 #include <stdio.h>
 #include <string.h>
 #include <yaml.h>
@@ -20,7 +21,8 @@ static void workflow_write(struct buf *out, int64_t n)
         for (int64_t k = 0; k < NEEDS && i >= WIDTH; k++) {
             buf_addf(out, ", task-%lld", (long long)((i / WIDTH - 1) * WIDTH + (i + k) % WIDTH));
         }
-        buf_addf(out, "]\n  command: make part-%lld\n  timeout: 30m\n  paths: [\"src/%lld/**\"]\n", (long long)i, (long long)i);
+        buf_addf(out, "]\n  command: make part-%lld\n  timeout: 30m\n  paths: [\"src/%lld/**\"]\n", (long long)i,
+            (long long)i);
     }
 }
 

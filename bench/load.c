@@ -1,15 +1,18 @@
-/* load MODE URL [name=value]...: load for a Weir server (and for the bare servers of this folder, as far as they understand it).
+/* load MODE URL [name=value]...: load for a Weir server (and for the bare servers of this folder, as far as they
+ * understand it).
  *
- * enqueue  c connections, one task a request bulk     c connections, batch tasks a request read     c connections, GET path (path=task: a
- * task that is enqueued first) cycle    c callers enqueue one task each and wait until it is done; workers take and finish them; latency
- * from enqueue to completion drain    n tasks are there; workers take and finish them wake     one task enqueued into an idle system, n
- * times; latency from the request to the grant at the worker's open poll claim    one worker takes and finishes one task at a time, n
- * times; latency of the poll fill     n tasks in bulk, no figure command  n tasks that run /bin/true, until all are done (the server needs
- * an executor) dag      n tasks as revisions of ten (one, then eight, then one; the second and the last also wait for the revision before),
- * spread over `archives` queues; enqueued in calls of batch, then taken and finished by workers; commands=1: each runs /bin/true instead
+ * enqueue  c connections, one task a request bulk     c connections, batch tasks a request read     c connections, GET
+ * path (path=task: a task that is enqueued first) cycle    c callers enqueue one task each and wait until it is done;
+ * workers take and finish them; latency from enqueue to completion drain    n tasks are there; workers take and finish
+ * them wake     one task enqueued into an idle system, n times; latency from the request to the grant at the worker's
+ * open poll claim    one worker takes and finishes one task at a time, n times; latency of the poll fill     n tasks in
+ * bulk, no figure command  n tasks that run /bin/true, until all are done (the server needs an executor) dag      n
+ * tasks as revisions of ten (one, then eight, then one; the second and the last also wait for the revision before),
+ * spread over `archives` queues; enqueued in calls of batch, then taken and finished by workers; commands=1: each runs
+ * /bin/true instead
  *
- * A worker is an executor of kind `data` with two connections: one polls, the other reports what has ended since its last report. Lasts
- * CELL_S seconds unless n says otherwise. An answer that isn't the expected one ends the program. */
+ * A worker is an executor of kind `data` with two connections: one polls, the other reports what has ended since its
+ * last report. Lasts CELL_S seconds unless n says otherwise. An answer that isn't the expected one ends the program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +41,7 @@ struct worker {
 struct load {
     const char *peer, *path;
     int64_t c, n, n_workers, free, batch, archives, commands; /* options */
-    int64_t first_ns, first_done; /* when the first tasks were done, and how many */
+    int64_t first_ns, first_done;                             /* when the first tasks were done, and how many */
     struct wire wire;
     struct wire_conn *conns;
     struct worker *workers;
@@ -49,12 +52,13 @@ struct load {
     bool granted, keep_granted;
 };
 
-/* ---- answers ---- */
+/* --- answers --- */
 
 static void status_expect(int status, int expected, struct str body)
 {
     if (status != expected) {
-        bench_die("answer %d instead of %d: %.*s", status, expected, (int)(body.len < 300 ? body.len : 300), body.len ? body.ptr : "");
+        bench_die("answer %d instead of %d: %.*s", status, expected, (int)(body.len < 300 ? body.len : 300),
+            body.len ? body.ptr : "");
     }
 }
 
@@ -99,7 +103,7 @@ static void rate_result(struct load *load, const char *metric, int64_t n, int64_
     }
 }
 
-/* ---- callers that repeat one request ---- */
+/* --- callers that repeat one request --- */
 
 static void repeat_answered(struct wire_conn *conn, int status, struct str body)
 {
@@ -113,7 +117,8 @@ static void repeat_answered(struct wire_conn *conn, int status, struct str body)
     }
 }
 
-static void callers_start(struct load *load, void (*answered)(struct wire_conn *conn, int status, struct str body), int expected)
+static void callers_start(
+    struct load *load, void (*answered)(struct wire_conn *conn, int status, struct str body), int expected)
 {
     load->conns = mem_alloc((size_t)load->c * sizeof *load->conns);
     for (int64_t i = 0; i < load->c; i++) {
@@ -195,7 +200,7 @@ static void mode_fill(struct load *load)
     tasks_fill(load, load->n, DATA_REST);
 }
 
-/* ---- workers ---- */
+/* --- workers --- */
 
 static void worker_poll(struct worker *worker)
 {
@@ -273,7 +278,8 @@ static void worker_polled(struct wire_conn *conn, int status, struct str body)
         struct str fence = { at, quote ? (size_t)(quote - at) : 0 };
         struct str rest = fence, incarnation, number;
         int64_t task = -1;
-        if (!str_cut(&rest, '-', &incarnation) || !str_cut(&rest, '-', &number) || !str_to_i64(number, &task) || task <= 0) {
+        if (!str_cut(&rest, '-', &incarnation) || !str_cut(&rest, '-', &number) || !str_to_i64(number, &task) ||
+            task <= 0) {
             bench_die("a strange fence: %.*s", STR_ARG(fence));
         }
         map_put(&worker->ended, (uint64_t)task, worker);
@@ -296,7 +302,8 @@ static void worker_start(struct load *load, struct worker *worker, int number, i
 {
     char body[160];
     *worker = (struct worker){ .load = load };
-    snprintf(body, sizeof body, "{\"name\":\"bench-%d-%d\",\"slots\":%lld,\"kinds\":[\"data\"]}", (int)getpid(), number, (long long)n_free);
+    snprintf(body, sizeof body, "{\"name\":\"bench-%d-%d\",\"slots\":%lld,\"kinds\":[\"data\"]}", (int)getpid(), number,
+        (long long)n_free);
     load->wire.next = (size_t)number; /* a worker has one server */
     ask(load, "POST", "/v1/executors", str_of(body), 201);
     snprintf(worker->poll_path, sizeof worker->poll_path, "/v1/executors/%lld/poll", (long long)load->answer_id);
@@ -349,7 +356,8 @@ static void mode_cycle(struct load *load)
     rate_result(load, metric, load->done, start);
 }
 
-/* From the first completion to the last, as the harness of the peers has it: workers that begin aren't charged to anybody. */
+/* From the first completion to the last, as the harness of the peers has it: workers that begin aren't charged to
+ * anybody. */
 static void mode_drain(struct load *load)
 {
     tasks_fill(load, load->n, DATA_REST);
@@ -370,7 +378,7 @@ static void mode_claim(struct load *load)
     rate_result(load, "claim", load->done, start);
 }
 
-/* ---- wake-ups ---- */
+/* --- wake-ups --- */
 
 static void caller_ignore(struct wire_conn *conn, int status, struct str body)
 {
@@ -430,7 +438,7 @@ static void mode_wake(struct load *load)
     map_release(&worker.sent);
 }
 
-/* ---- commands ---- */
+/* --- commands --- */
 
 static void stats_answered(struct wire_conn *conn, int status, struct str body)
 {
@@ -467,16 +475,17 @@ static void mode_command(struct load *load)
     rate_result(load, "command /bin/true", load->n, start);
 }
 
-/* ---- a graph ---- */
+/* --- a graph --- */
 
 enum { REV_TASKS = 10 }; /* 0, then 1 to 8, then 9; 1 and 9 also wait for the revision before: as PREV edges do */
 
-/* Revision `rev` of queue `archive` within a call; the one before stands in this call (prev_id 0) or began at prev_id. */
+/* Revision `rev` of queue `archive` within a call; the one before stands in this call (prev_id 0) or began at prev_id.
+ */
 static void revision_add(struct buf *body, int64_t archive, int64_t rev, int64_t prev_id, const char *rest)
 {
     for (int k = 0; k < REV_TASKS; k++) {
-        buf_addf(body, "%s{\"queue\":\"a%d\",\"name\":\"a%d-r%d-t%d\",", body->ptr[body->len - 1] == '[' ? "" : ",", (int)archive,
-            (int)archive, (int)rev, k);
+        buf_addf(body, "%s{\"queue\":\"a%d\",\"name\":\"a%d-r%d-t%d\",", body->ptr[body->len - 1] == '[' ? "" : ",",
+            (int)archive, (int)archive, (int)rev, k);
         if (k > 0) {
             buf_add_z(body, "\"depends\":[");
             for (int j = k == REV_TASKS - 1 ? 1 : 0; j < (k == REV_TASKS - 1 ? REV_TASKS - 1 : 1); j++) {
@@ -495,7 +504,8 @@ static void revision_add(struct buf *body, int64_t archive, int64_t rev, int64_t
     }
 }
 
-/* Revision r belongs to queue r % archives; a call's ids ascend, so the place of the revision before follows from the first id of its call.
+/* Revision r belongs to queue r % archives; a call's ids ascend, so the place of the revision before follows from the
+ * first id of its call.
  */
 static void dag_fill(struct load *load, const char *rest)
 {
@@ -539,7 +549,7 @@ static void mode_dag(struct load *load)
     bench_result(load->peer, "dag drain", (double)(bench_now_ns() - filled) / 1000 / (double)load->n, "us/task");
 }
 
-/* ---- main ---- */
+/* --- main --- */
 
 static const struct {
     const char *name;
@@ -564,8 +574,9 @@ static void option_read(struct load *load, const char *text)
         const char *name;
         int64_t *value;
         int64_t max;
-    } numbers[] = { { "c=", &load->c, CONNS_MAX }, { "n=", &load->n, 100000000 }, { "workers=", &load->n_workers, WORKERS_MAX },
-        { "free=", &load->free, 10000 }, { "batch=", &load->batch, 10000 }, { "archives=", &load->archives, 10000 },
+    } numbers[] = { { "c=", &load->c, CONNS_MAX }, { "n=", &load->n, 100000000 },
+        { "workers=", &load->n_workers, WORKERS_MAX }, { "free=", &load->free, 10000 },
+        { "batch=", &load->batch, 10000 }, { "archives=", &load->archives, 10000 },
         { "commands=", &load->commands, 1 } };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t n = strlen(numbers[i].name);
@@ -617,7 +628,13 @@ int main(int argc, char **argv)
         if (strcmp(modes[i].name, argv[1]) != 0) {
             continue;
         }
-        struct load load = { .peer = "weir", .path = "/healthz", .c = 1, .n = modes[i].n, .n_workers = 1, .free = 1000, .batch = 1000,
+        struct load load = { .peer = "weir",
+            .path = "/healthz",
+            .c = 1,
+            .n = modes[i].n,
+            .n_workers = 1,
+            .free = 1000,
+            .batch = 1000,
             .archives = 100 };
         for (int at = 3; at < argc; at++) {
             option_read(&load, argv[at]);

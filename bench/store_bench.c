@@ -1,9 +1,9 @@
-/* store_bench: how fast the store alone takes turns: 1,000 new pending tasks a turn, then claims, then finishes, and the cycle of all
- * three.
+/* store_bench: how fast the store alone takes turns: 1,000 new pending tasks a turn, then claims, then finishes, and
+ * the cycle of all three.
  *
- * usage: store_bench [--tasks N] [--per-turn N] [--keep DIR] [--store postgresql://...]. Makes a store in a temporary directory (or in that
- * database, which must be empty), fills it to N tasks and prints rows per second for each kind of turn, at the beginning and at the end, so
- * that growth with the queue shows. Every turn is durable (one fsync). */
+ * usage: store_bench [--tasks N] [--per-turn N] [--keep DIR] [--store postgresql://...]. Makes a store in a temporary
+ * directory (or in that database, which must be empty), fills it to N tasks and prints rows per second for each kind of
+ * turn, at the beginning and at the end, so that growth with the queue shows. Every turn is durable (one fsync). */
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -70,20 +70,37 @@ static void enqueue(struct bench *b, size_t n)
     struct event *events = ARENA_ARRAY(&b->arena, struct event, n * 2);
     for (size_t i = 0; i < n; i++) {
         int64_t id = b->head.next_task++;
-        specs[i] = (struct spec){ .id = b->head.next_spec++, .body = STR("{\"command\":[\"/bin/true\"],\"timeout_ms\":60000}"),
-                                 .attempts_max = 3 };
+        specs[i] = (struct spec){ .id = b->head.next_spec++,
+            .body = STR("{\"command\":[\"/bin/true\"],\"timeout_ms\":60000}"),
+            .attempts_max = 3 };
         tasks[i] = (struct task){
-            .id = id, .lane = 1, .name = str_fmt(&b->arena, "job-%lld", (long long)id), .state = STATE_P, .class_id = 1, .prio = 5,
-            .vt = ++b->lane.last_vt, .spec = specs[i].id, .created = b->now, .ready = b->now, .last_turn = b->head.turn,
+            .id = id,
+            .lane = 1,
+            .name = str_fmt(&b->arena, "job-%lld", (long long)id),
+            .state = STATE_P,
+            .class_id = 1,
+            .prio = 5,
+            .vt = ++b->lane.last_vt,
+            .spec = specs[i].id,
+            .created = b->now,
+            .ready = b->now,
+            .last_turn = b->head.turn,
         };
         rows[i] = &tasks[i], spec_rows[i] = &specs[i];
-        events[i * 2] = (struct event){ .kind = EVENT_created, .task = id, .lane = 1, .to = STATE_Q, .actor = STR("token:ci") };
-        events[i * 2 + 1] = (struct event){ .kind = EVENT_move, .task = id, .lane = 1, .from = STATE_Q, .to = STATE_P,
-                                           .actor = STR("token:ci"),
-                                            .prev_turn = b->head.turn };
+        events[i * 2] =
+            (struct event){ .kind = EVENT_created, .task = id, .lane = 1, .to = STATE_Q, .actor = STR("token:ci") };
+        events[i * 2 + 1] = (struct event){ .kind = EVENT_move,
+            .task = id,
+            .lane = 1,
+            .from = STATE_Q,
+            .to = STATE_P,
+            .actor = STR("token:ci"),
+            .prev_turn = b->head.turn };
     }
     b->lane.counts[STATE_P] += (int64_t)n;
-    struct changes c = { .specs = spec_rows, .n_specs = n, .tasks_new = rows, .n_tasks_new = n, .ready_add = rows, .n_ready_add = n };
+    struct changes c = {
+        .specs = spec_rows, .n_specs = n, .tasks_new = rows, .n_tasks_new = n, .ready_add = rows, .n_ready_add = n
+    };
     turn_commit(b, &c, events, n * 2);
 }
 
@@ -104,17 +121,29 @@ static size_t claim(struct bench *b, size_t n, int64_t *out_ids)
         if (!b->store->ops->load_task(b->store, &b->arena, ready[i].task, &tasks[i], &found, &err) ||
             !b->store->ops->load_spec(b->store, &b->arena, tasks[i].spec, &spec, &err))
             fail(&err);
-        events[i] = (struct event){ .kind = EVENT_move, .task = tasks[i].id, .lane = 1, .from = STATE_P, .to = STATE_X, .grant = 1,
-                                   .attempt = 1,
-                                    .actor = STR("executor:a"), .prev_turn = tasks[i].last_turn };
-        tasks[i].state = STATE_X, tasks[i].grant = 1, tasks[i].attempts = 1, tasks[i].started = b->now, tasks[i].last_turn = b->head.turn;
-        attempts[i] = (struct attempt){ .task = tasks[i].id, .number = 1, .grant = 1, .executor = 1, .started = b->now };
+        events[i] = (struct event){ .kind = EVENT_move,
+            .task = tasks[i].id,
+            .lane = 1,
+            .from = STATE_P,
+            .to = STATE_X,
+            .grant = 1,
+            .attempt = 1,
+            .actor = STR("executor:a"),
+            .prev_turn = tasks[i].last_turn };
+        tasks[i].state = STATE_X, tasks[i].grant = 1, tasks[i].attempts = 1, tasks[i].started = b->now,
+        tasks[i].last_turn = b->head.turn;
+        attempts[i] =
+            (struct attempt){ .task = tasks[i].id, .number = 1, .grant = 1, .executor = 1, .started = b->now };
         rows[i] = &tasks[i];
         out_ids[i] = tasks[i].id;
     }
     b->lane.counts[STATE_P] -= (int64_t)n, b->lane.counts[STATE_X] += (int64_t)n;
-    struct changes c = { .tasks_changed = rows, .n_tasks_changed = n, .ready_remove = rows, .n_ready_remove = n, .attempts_new = attempts,
-                         .n_attempts_new = n };
+    struct changes c = { .tasks_changed = rows,
+        .n_tasks_changed = n,
+        .ready_remove = rows,
+        .n_ready_remove = n,
+        .attempts_new = attempts,
+        .n_attempts_new = n };
     turn_commit(b, &c, events, n);
     return n;
 }
@@ -132,14 +161,24 @@ static void finish(struct bench *b, const int64_t *ids, size_t n)
         if (!b->store->ops->load_task(b->store, &b->arena, ids[i], &tasks[i], &found, &err) ||
             !b->store->ops->load_attempt(b->store, ids[i], 1, &attempts[i], &found, &err))
             fail(&err);
-        events[i] = (struct event){ .kind = EVENT_move, .task = ids[i], .lane = 1, .from = STATE_X, .to = STATE_D, .grant = 1, .attempt = 1,
-                                    .actor = STR("executor:a"), .prev_turn = tasks[i].last_turn };
-        tasks[i].state = STATE_D, tasks[i].finished = b->now, tasks[i].outcome = OUTCOME_done, tasks[i].last_turn = b->head.turn;
+        events[i] = (struct event){ .kind = EVENT_move,
+            .task = ids[i],
+            .lane = 1,
+            .from = STATE_X,
+            .to = STATE_D,
+            .grant = 1,
+            .attempt = 1,
+            .actor = STR("executor:a"),
+            .prev_turn = tasks[i].last_turn };
+        tasks[i].state = STATE_D, tasks[i].finished = b->now, tasks[i].outcome = OUTCOME_done,
+        tasks[i].last_turn = b->head.turn;
         attempts[i].finished = b->now, attempts[i].outcome = OUTCOME_done, attempts[i].exit = 0, attempts[i].cpu_ms = 1;
         rows[i] = &tasks[i];
     }
     b->lane.counts[STATE_X] -= (int64_t)n, b->lane.counts[STATE_D] += (int64_t)n;
-    struct changes c = { .tasks_changed = rows, .n_tasks_changed = n, .attempts_changed = attempts, .n_attempts_changed = n };
+    struct changes c = {
+        .tasks_changed = rows, .n_tasks_changed = n, .attempts_changed = attempts, .n_attempts_changed = n
+    };
     turn_commit(b, &c, events, n);
 }
 
@@ -152,14 +191,14 @@ static struct lap lap_now(void)
     struct rusage usage;
     getrusage(RUSAGE_THREAD, &usage);
     return (struct lap){ clock_boot_us(),
-                        (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec };
+        (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec };
 }
 
 static void lap_print(const char *what, size_t n, struct lap from)
 {
     struct lap now = lap_now();
     printf("   %s %7.0f/s %5.2f us", what, (double)n * 1e6 / (double)(now.wall_us - from.wall_us + 1),
-           (double)(now.cpu_us - from.cpu_us) / (double)n);
+        (double)(now.cpu_us - from.cpu_us) / (double)n);
 }
 
 /* A wave: WAVE tasks in, claimed, finished; and the queue is as long as before. */
@@ -242,7 +281,8 @@ int main(int argc, char **argv)
     getrusage(RUSAGE_SELF, &usage);
     printf("fill to %zu pending:", filled);
     lap_print("enqueue", filled, fill);
-    printf("   %lld MiB on disk, %ld MiB resident at most\n", (long long)b.store->ops->size_bytes(b.store) >> 20, usage.ru_maxrss >> 10);
+    printf("   %lld MiB on disk, %ld MiB resident at most\n", (long long)b.store->ops->size_bytes(b.store) >> 20,
+        usage.ru_maxrss >> 10);
     wave(&b, "with the queue full");
     wave(&b, "with the queue full");
     int64_t start = clock_boot_us();

@@ -88,7 +88,8 @@ void wire_format(struct wire *wire, struct buf *out, const char *method, const c
 static void conn_flush(struct wire_conn *conn)
 {
     while (conn->n_sent < conn->out.len) {
-        ssize_t n = send(conn->fd, conn->out.ptr + conn->n_sent, conn->out.len - conn->n_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n =
+            send(conn->fd, conn->out.ptr + conn->n_sent, conn->out.len - conn->n_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
             break;
         }
@@ -196,7 +197,8 @@ static void conn_read(struct wire_conn *conn)
     if (!conn->n_head) {
         conn_read_head(conn);
     }
-    if (!conn->n_head || (!conn->chunked && conn->in.len < conn->n_head + conn->n_body) || (conn->chunked && !conn_join_chunks(conn))) {
+    if (!conn->n_head || (!conn->chunked && conn->in.len < conn->n_head + conn->n_body) ||
+        (conn->chunked && !conn_join_chunks(conn))) {
         return;
     }
     struct str body = conn->chunked ? buf_str(&conn->body) : (struct str){ conn->in.ptr + conn->n_head, conn->n_body };

@@ -1,7 +1,7 @@
 /* wire: the load generator's HTTP client: keep-alive connections on one epoll, one request outstanding on each.
  *
- * Small on purpose: on two cores the client's own cost is part of every figure. Whatever goes wrong (a connection that breaks, an answer
- * that can't be read) ends the program. */
+ * Small on purpose: on two cores the client's own cost is part of every figure. Whatever goes wrong (a connection that
+ * breaks, an answer that can't be read) ends the program. */
 #ifndef WEIR_BENCH_WIRE_H
 #define WEIR_BENCH_WIRE_H
 
@@ -16,7 +16,7 @@ struct wire {
     struct sockaddr_in addresses[WIRE_ADDRESSES_MAX];
     size_t n_addresses, next; /* of the next connection: they go round */
     char host[32];            /* the first one: what every request says */
-    bool stop; /* set by a callback: wire_run returns */
+    bool stop;                /* set by a callback: wire_run returns */
 };
 
 struct wire_conn {

@@ -1,5 +1,5 @@
-/* answer: what the API answers, written once: the members of each object, from which both its rendering and its schema in the OpenAPI
- * document come. To add a member: a row here.
+/* answer: what the API answers, written once: the members of each object, from which both its rendering and its schema
+ * in the OpenAPI document come. To add a member: a row here.
  *
  * A list ANSWER_Name(X) has a row a member, in the order in which they are written:
  *   X(FIELD, name, type, value, says)            always there
@@ -11,7 +11,8 @@
  *   X(SPOKEN, name, type, says)                  in the document here; another row, or other code, writes it
  * Values and calls stand in terms of the function that renders; `json` is its writer. says: SAYS("a sentence") or NONE.
  *
- * A type is a pair: PUT_type writes a value, DOC_type is the schema. AS(type, "enum": [...]) is written as `type` and has that schema. */
+ * A type is a pair: PUT_type writes a value, DOC_type is the schema. AS(type, "enum": [...]) is written as `type` and
+ * has that schema. */
 #ifndef WEIR_API_ANSWER_H
 #define WEIR_API_ANSWER_H
 
@@ -49,7 +50,7 @@
     json_object_begin(json); \
     rows(RENDER) json_object_end(json)
 
-/* ---- tasks ---- */
+/* --- tasks --- */
 
 #define ANSWER_Key(X) \
     X(OPTIONAL, archive, TEXT, kind == LANE_ARCHIVE, lane_name, NONE) \
@@ -95,7 +96,8 @@
     X(FIELD, priority, INTEGER, task->prio, NONE) \
     X(OPTIONAL, not_before, TIME, task->not_before > 0, task->not_before, NONE) \
     X(OPTIONAL, unique, TEXT, task->unique.len > 0, task->unique, NONE) \
-    X(SPOKEN, existing, TRUE, SAYS("in the answer to a post: it was there already and has the unique key; nothing was made")) \
+    X(SPOKEN, existing, TRUE, \
+        SAYS("in the answer to a post: it was there already and has the unique key; nothing was made")) \
     X(FIELD, created, TIME, task->created, NONE) \
     X(FIELD, ready, TIME, task->ready, NONE) \
     X(FIELD, started, TIME, task->started, NONE) \
@@ -106,7 +108,8 @@
     X(PART, cancels, LIST(Other), others_render(api, json, shown, EDGE_CANCELS, NULL), NONE) \
     X(PART, outputs, MAP_OF_TEXT, json_raw(json, outputs.len > 0 ? outputs : STR("{}")), NONE) \
     X(OPTIONAL_PART, artifacts, LIST(Artifact), artifacts.len > 0, json_raw(json, artifacts), SAYS("absent: none")) \
-    X(OPTIONAL_PART, spec, OBJECT, shown->spec.len > 0, json_raw(json, shown->spec), SAYS("what the executor is told")) \
+    X(OPTIONAL_PART, spec, OBJECT, shown->spec.len > 0, json_raw(json, shown->spec), \
+        SAYS("what the executor is told")) \
     X(SILENT_IF, existing, TRUE, shown->existing, true)
 
 #define ANSWER_Event(X) \
@@ -128,7 +131,8 @@
 
 #define ANSWER_Condition(X) \
     X(FIELD, kind, \
-        AS(WORD, "enum": ["dependency", "precursor", "gap", "lock", "semaphore", "freeze", "window", "rollback", "not_before", \
+        AS(WORD, "enum": ["dependency", "precursor", "gap", "lock", "semaphore", "freeze", "window", "rollback", \
+            "not_before", \
             "blocked_by", "concurrency", "collapse", "approval", "pause", "executor", "quota"]), \
         condition->kind, NONE) \
     X(FIELD, detail, TEXT, condition->detail, NONE) \
@@ -146,7 +150,7 @@
     X(OPTIONAL_PART, cause, TEXT, task->cause > 0, json_key_text(api, json, 0, task->cause), NONE) \
     X(PART, conditions, EACH(Condition, "kind", "detail"), conditions_render(json, why), NONE)
 
-/* ---- executors ---- */
+/* --- executors --- */
 
 #define ANSWER_Executor(X) \
     X(FIELD, id, INTEGER, executor->id, NONE) \
@@ -184,7 +188,7 @@
     X(FIELD, sha256, AS(TEXT, "type": "string", "pattern": "^[0-9a-f]{64}$"), hex, NONE) \
     X(OPTIONAL, mode, AS(TEXT, "enum": ["0644", "0755"], "default": "0644"), mode.len > 0, mode, NONE)
 
-/* ---- the site ---- */
+/* --- the site --- */
 
 #define ANSWER_Counts(X) \
     X(FIELD, processed, INTEGER, counts->processed, NONE) \
@@ -263,7 +267,7 @@
     X(FIELD, artifacts, INTEGER, state->facts.artifacts, SAYS("kept files that are in it")) \
     X(FIELD, artifacts_missing, INTEGER, state->facts.missing, SAYS("files that tasks list and that aren't in it"))
 
-/* ---- archives ---- */
+/* --- archives --- */
 
 #define ANSWER_Watch(X) \
     X(FIELD, state, AS(WORD, "enum": ["ok", "behind", "fault"]), watch_state_name(status->state), NONE) \

@@ -106,8 +106,8 @@ void api_on_commit(int64_t seq, void *owner)
     at_least_check(api);
     retention_changed(api->retention);
     engine_locks_look(api->config.engine);
-    /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later. Whether a followed
-     * attempt has ended is looked up at most fifty times a second. */
+    /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later.
+     * Whether a followed attempt has ended is looked up at most fifty times a second. */
     if (api->events_followers.n <= EVENTS_EAGER_MAX)
         events_wake(api);
     else if (api->events_check.node.pos == 0)

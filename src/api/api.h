@@ -1,7 +1,9 @@
-/* api: HTTP in, commands and reads out. One table of routes (route.def); handlers by noun; every answer is JSON or problem+json.
+/* api: HTTP in, commands and reads out. One table of routes (route.def); handlers by noun; every answer is JSON or
+ * problem+json.
  *
- * All functions are called on the loop's thread. The api owns neither engine nor reader nor logs: they must outlive it. An answer to a
- * command is sent when the engine has answered; a client that goes away earlier changes nothing about its command. */
+ * All functions are called on the loop's thread. The api owns neither engine nor reader nor logs: they must outlive it.
+ * An answer to a command is sent when the engine has answered; a client that goes away earlier changes nothing about
+ * its command. */
 #ifndef WEIR_API_API_H
 #define WEIR_API_API_H
 
@@ -21,7 +23,7 @@ struct api_config {
     struct engine *engine;
     struct reader *reader;
     struct logs *logs;
-    struct watch *watch; /* NULL: repositories are neither added nor followed */
+    struct watch *watch;              /* NULL: repositories are neither added nor followed */
     const struct store_config *store; /* copied by pointer: lives as long as the api */
     const char *server_name, *host, *version;
     int64_t lease_ms, slots;

@@ -1,8 +1,9 @@
 /* archives: adding, showing and removing archives over HTTP, and giving up a revision that will never come.
  *
- * An archive of a repository is looked at before it is added, on the watcher's threads: what can't be read is refused, and what is there
- * decides which revision is the first. A removed archive is gone from here; its tasks and revisions stay readable. It fails with 422 and a
- * pointer for what is refused, 409 name_taken for a name that means something else already. */
+ * An archive of a repository is looked at before it is added, on the watcher's threads: what can't be read is refused,
+ * and what is there decides which revision is the first. A removed archive is gone from here; its tasks and revisions
+ * stay readable. It fails with 422 and a pointer for what is refused, 409 name_taken for a name that means something
+ * else already. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000,
 bool call_archive_any(struct call *call, struct archive_view *out)
 {
     bool found;
-    if (!reader_archive(call->api->config.reader, &call->arena, call->actor.tenant, call->arg, out, &found, &call->err)) {
+    if (!reader_archive(
+            call->api->config.reader, &call->arena, call->actor.tenant, call->arg, out, &found, &call->err)) {
         call_problem(call);
         return false;
     }
@@ -30,14 +32,16 @@ bool call_archive(struct call *call, struct archive_view *out)
     if (!call_archive_any(call, out))
         return false;
     if (out->archive.removed > 0) {
-        call_refuse(call, ERR_not_found, "the archive '%.*s' was removed at %s; its tasks and revisions can still be read",
+        call_refuse(call, ERR_not_found,
+            "the archive '%.*s' was removed at %s; its tasks and revisions can still be read",
             STR_ARG(str_sub(call->arg, 0, 100)), when_format(out->archive.removed).z);
         return false;
     }
     return true;
 }
 
-bool archive_missing(struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err)
+bool archive_missing(
+    struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err)
 {
     struct revision row;
     bool found = true;
@@ -118,7 +122,8 @@ static bool archives_render(struct call *call, struct json *json, int64_t before
     struct archive_view *views;
     size_t n, most = (size_t)limit;
     *out_next = 0;
-    if (!reader_archives_page(call->api->config.reader, &call->arena, call->actor.tenant, before, most + 1, &views, &n, &call->err))
+    if (!reader_archives_page(
+            call->api->config.reader, &call->arena, call->actor.tenant, before, most + 1, &views, &n, &call->err))
         return false;
     if (n > most)
         *out_next = views[most - 1].archive.lane;
@@ -159,7 +164,7 @@ void serve_archives_list(struct call *call)
         call_problem(call);
 }
 
-/* ---- adding ---- */
+/* --- adding --- */
 
 struct archive_post {
     struct watch_probe *probe; /* while it looks at the repository */
@@ -210,10 +215,11 @@ static void probe_done(struct watch_probe *probe)
     struct archive_post *post = call->state;
     struct archive *archive = &call->command.in.archive_add.archive;
     post->probe = NULL;
-    if (probe->err.code != ERR_none) { /* the path is right and what it names isn't: the document's fault, whatever the reason */
+    /* the path is right and what it names isn't: the document's fault, whatever the reason */
+    if (probe->err.code != ERR_none) {
         bool later = err_retriable(probe->err.code);
-        err_item(&call->err, later ? probe->err.code : ERR_invalid, probe->from_beyond ? STR("/from") : STR("/url"), "%s",
-            probe->err.text);
+        err_item(&call->err, later ? probe->err.code : ERR_invalid, probe->from_beyond ? STR("/from") : STR("/url"),
+            "%s", probe->err.text);
         call_problem(call);
         return;
     }
@@ -228,9 +234,12 @@ static void archive_probe(struct call *call)
 {
     struct archive_post *post = ARENA_NEW(&call->arena, struct archive_post);
     const struct archive *archive = &call->command.in.archive_add.archive;
-    struct watch_probe in = {
-        .kind = archive->kind, .url = archive->url, .branch = archive->branch, .from = archive->first, .done = probe_done, .owner = call
-    };
+    struct watch_probe in = { .kind = archive->kind,
+        .url = archive->url,
+        .branch = archive->branch,
+        .from = archive->first,
+        .done = probe_done,
+        .owner = call };
     struct watch *watch = call->api->config.watch;
     call->state = post;
     call->on_release = post_release;
@@ -271,7 +280,8 @@ static void place_check(struct call *call, const struct archive *archive)
     if (!git && !svn)
         return;
     if (archive->url.len == 0)
-        err_item(err, ERR_invalid, STR("/url"), "'url' is required: the absolute path of the repository%s", svn ? ", or its address" : "");
+        err_item(err, ERR_invalid, STR("/url"), "'url' is required: the absolute path of the repository%s",
+            svn ? ", or its address" : "");
     else if (has_control(archive->url))
         err_item(err, ERR_invalid, STR("/url"), "'url' holds a control character");
     else if (archive->url.ptr[0] != '/' && !(svn && is_url(archive->url)))
@@ -295,7 +305,8 @@ static void archive_read(struct call *call, struct json_reader *reader, struct s
         if (json_read_any(reader, "kind") == NULL)
             err_item(&call->err, ERR_invalid, STR("/kind"), "'kind' is required: svn, git or external");
     } else if ((out->kind = archive_kind_find(kind)) == ARCHIVE_NONE) {
-        err_item(&call->err, ERR_invalid, STR("/kind"), "'kind' must be svn, git or external, not '%.*s'", STR_ARG(kind));
+        err_item(
+            &call->err, ERR_invalid, STR("/kind"), "'kind' must be svn, git or external, not '%.*s'", STR_ARG(kind));
     }
     json_read_str(reader, "url", URL_BYTES_MAX, &out->url);
     json_read_str(reader, "branch", BRANCH_BYTES_MAX, &out->branch);
@@ -313,10 +324,12 @@ void serve_archives_create(struct call *call)
     archive_read(call, &reader, &command->in.archive_add.name, &command->in.archive_add.archive);
     if (!call_read_done(call, &reader))
         return;
-    if (command->in.archive_add.archive.kind != ARCHIVE_EXTERNAL && !call->site && !str_eqz(call->actor.tenant, TENANT_DEFAULT)) {
+    if (command->in.archive_add.archive.kind != ARCHIVE_EXTERNAL && !call->site &&
+        !str_eqz(call->actor.tenant, TENANT_DEFAULT)) {
         call_refuse(call, ERR_forbidden,
             "what the server's machine can read isn't one tenant's to choose: the site's admin adds a repository "
-            "(weir archive add %.*s URL --tenant %.*s)", STR_ARG(command->in.archive_add.name), STR_ARG(call->actor.tenant));
+            "(weir archive add %.*s URL --tenant %.*s)",
+            STR_ARG(command->in.archive_add.name), STR_ARG(call->actor.tenant));
         return;
     }
     command->kind = CMD_ARCHIVE_ADD;
@@ -326,7 +339,7 @@ void serve_archives_create(struct call *call)
         archive_probe(call);
 }
 
-/* ---- removing, skipping ---- */
+/* --- removing, skipping --- */
 
 static void archive_removed(struct call *call)
 {
@@ -365,14 +378,16 @@ static void revision_skipped(struct call *call)
     call_answer(call, 200);
 }
 
-/* skip_is_early: a revision that its repository hasn't got yet can't be given up: the commit that comes would be lost. */
+/* skip_is_early: a revision that its repository hasn't got yet can't be given up: the commit that comes would be lost.
+ */
 static bool skip_is_early(struct call *call, const struct archive_view *view, int64_t rev)
 {
     struct watch *watch = call->api->config.watch;
     struct watch_status status;
     if (view->archive.kind == ARCHIVE_EXTERNAL || rev <= view->archive.youngest || watch == NULL)
         return false;
-    return watch_status(watch, view->lane.id, &status) && status.state != WATCH_FAULT && status.youngest >= 0 && rev > status.youngest;
+    return watch_status(watch, view->lane.id, &status) && status.state != WATCH_FAULT && status.youngest >= 0 &&
+           rev > status.youngest;
 }
 
 void serve_archives_skip(struct call *call)
@@ -382,7 +397,8 @@ void serve_archives_skip(struct call *call)
     struct command *command = &call->command;
     if (!call_archive(call, &view) || !call_object(call, &reader))
         return;
-    if (!json_read_i64(&reader, "rev", 1, INT64_MAX - 1, &command->in.archive.rev) && json_read_any(&reader, "rev") == NULL)
+    if (!json_read_i64(&reader, "rev", 1, INT64_MAX - 1, &command->in.archive.rev) &&
+        json_read_any(&reader, "rev") == NULL)
         err_item(&call->err, ERR_invalid, STR("/rev"), "'rev' is required");
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.archive.reason);
     if (call->err.code == ERR_none && str_trim(command->in.archive.reason).len == 0)

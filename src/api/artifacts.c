@@ -1,10 +1,11 @@
-/* artifacts: files that a job keeps: sent by its executor in pieces before the finish that names them, downloaded by people.
+/* artifacts: files that a job keeps: sent by its executor in pieces before the finish that names them, downloaded by
+ * people.
  *
- * A piece is checked against the task's newest grant, like a log chunk, and its tenant's quota. The last piece makes the file a blob
- * (store/blobs) on a thread of its own, since that syncs; its answer says name, bytes and hash. What a task has kept is what its finish
- * lists: bytes nobody lists are never shown. A finish may list only what this very attempt has uploaded, with the bytes and the hash that
- * the upload had; else it is refused (artifact_unknown), so that nobody gets at another's file by its hash. A client that reads slowly
- * holds one piece in memory, not the file. */
+ * A piece is checked against the task's newest grant, like a log chunk, and its tenant's quota. The last piece makes
+ * the file a blob (store/blobs) on a thread of its own, since that syncs; its answer says name, bytes and hash. What a
+ * task has kept is what its finish lists: bytes nobody lists are never shown. A finish may list only what this very
+ * attempt has uploaded, with the bytes and the hash that the upload had; else it is refused (artifact_unknown), so that
+ * nobody gets at another's file by its hash. A client that reads slowly holds one piece in memory, not the file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ enum { ARTIFACTS_MAX = 1000, MODE_BYTES_MAX = 8 };
 #define PIECE_BYTES (256 * KIB)
 #define PENDING_MAX (512 * KIB)
 
-/* ---- the list that a finish brings ---- */
+/* --- the list that a finish brings --- */
 
 static bool hex_good(struct str hex)
 {
@@ -27,7 +28,8 @@ static bool hex_good(struct str hex)
     return hex.len == BLOB_HEX;
 }
 
-static void artifact_read(const struct doc_node *value, struct str path, struct arena *arena, struct err *err, struct json *json)
+static void artifact_read(
+    const struct doc_node *value, struct str path, struct arena *arena, struct err *err, struct json *json)
 {
     struct json_reader item;
     struct str name = { 0 }, hex = { 0 }, mode = { 0 };
@@ -35,7 +37,8 @@ static void artifact_read(const struct doc_node *value, struct str path, struct 
     if (!json_read_object(&item, value, path, arena, err))
         return;
     if (json_read_str(&item, "name", FILE_NAME_BYTES_MAX, &name) && !file_name_is_valid(name))
-        err_item(err, ERR_invalid, json_read_path(&item, "name"), "'name' must be a path without '..' beneath the working directory");
+        err_item(err, ERR_invalid, json_read_path(&item, "name"),
+            "'name' must be a path without '..' beneath the working directory");
     json_read_i64(&item, "bytes", 0, ARTIFACT_BYTES_MAX, &bytes);
     if (json_read_str(&item, "sha256", BLOB_HEX, &hex) && !hex_good(hex))
         err_item(err, ERR_invalid, json_read_path(&item, "sha256"), "'sha256' must be %d hexadecimal digits", BLOB_HEX);
@@ -57,13 +60,15 @@ static void names_check(const struct doc_node *list, struct str path, struct are
         if (value == NULL || !node_is_text(value, &name))
             continue;
         if (smap_find(&seen, name) != NULL)
-            err_item(err, ERR_invalid, json_pointer_at(arena, path, i), "'%.*s' is listed twice", STR_ARG(str_sub(name, 0, 200)));
+            err_item(err, ERR_invalid, json_pointer_at(arena, path, i), "'%.*s' is listed twice",
+                STR_ARG(str_sub(name, 0, 200)));
         smap_put(&seen, name, &seen);
     }
     smap_release(&seen);
 }
 
-void artifacts_read(const struct doc_node *list, struct str path, struct arena *arena, struct err *err, struct finish_item *out)
+void artifacts_read(
+    const struct doc_node *list, struct str path, struct arena *arena, struct err *err, struct finish_item *out)
 {
     struct buf text;
     if (list->kind != NODE_SEQUENCE) {
@@ -97,7 +102,7 @@ struct str artifacts_split(struct str *outputs)
     return artifacts;
 }
 
-/* ---- is it what the attempt uploaded? ---- */
+/* --- is it what the attempt uploaded? --- */
 
 struct proof {
     struct blobs *blobs;
@@ -176,7 +181,7 @@ void artifacts_prove(struct call *call, struct finish_item *items, size_t n, voi
         call_problem(call);
 }
 
-/* ---- sending ---- */
+/* --- sending --- */
 
 struct artifact_piece {
     struct blobs *blobs;
@@ -196,7 +201,8 @@ static bool piece_add(struct artifact_piece *piece, struct err *err)
 static void piece_work(struct aside *aside)
 {
     struct artifact_piece *piece = aside->state;
-    aside->ok = piece_add(piece, &aside->err) && (!piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, &aside->err));
+    aside->ok = piece_add(piece, &aside->err) &&
+                (!piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, &aside->err));
 }
 
 static void seal_work(struct aside *aside)
@@ -277,7 +283,8 @@ void serve_artifacts_post(struct call *call)
     if (call->err.code == ERR_none && !file_name_is_valid(piece->name))
         err_set(&call->err, ERR_bad_request, "an artifact's name is a path without '..' beneath the working directory");
     piece->upload = (struct upload){ .task = fence.task, .grant = fence.grant };
-    good = good && call->err.code == ERR_none && grant_check(call, fence) && upload_owner(call, task, &piece->upload.tenant) &&
+    good = good && call->err.code == ERR_none && grant_check(call, fence) &&
+           upload_owner(call, task, &piece->upload.tenant) &&
            uploads_room(call->api, piece->upload.tenant, &piece->upload.room, &call->err);
     upload_name(piece->name, piece->upload.name);
     call->state = piece;
@@ -287,7 +294,7 @@ void serve_artifacts_post(struct call *call)
         call_problem(call);
 }
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 struct artifact_stream {
     struct call *call;
@@ -312,8 +319,9 @@ static void step_run(struct call *call)
     struct artifact_stream *stream = call->state;
     int64_t left = stream->end - stream->offset;
     buf_reset(&stream->out);
-    stream->good = blobs_read(call->api->blobs, stream->blob.hex, stream->offset, left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES,
-                       &stream->out, &call->err) && (left == 0 || stream->out.len > 0);
+    stream->good = blobs_read(call->api->blobs, stream->blob.hex, stream->offset,
+                       left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES, &stream->out, &call->err) &&
+                   (left == 0 || stream->out.len > 0);
     stream->offset += (int64_t)stream->out.len;
     if (call->beside != NULL)
         call_home(call, step_home);
@@ -416,7 +424,9 @@ static bool range_read(struct str header, int64_t bytes, int64_t *out_from, int6
     return true;
 }
 
-struct range_text { char z[80]; };
+struct range_text {
+    char z[80];
+};
 static struct range_text range_format(const struct artifact_stream *stream)
 {
     struct range_text text;
@@ -429,8 +439,8 @@ static void small_answer(struct call *call)
 {
     const struct artifact_stream *stream = call->state;
     struct range_text range = range_format(stream);
-    const char *const headers[] = { "X-Content-Type-Options", "nosniff", "Content-Disposition", "attachment", "Accept-Ranges", "bytes",
-        stream->part ? "Content-Range" : NULL, range.z, NULL };
+    const char *const headers[] = { "X-Content-Type-Options", "nosniff", "Content-Disposition", "attachment",
+        "Accept-Ranges", "bytes", stream->part ? "Content-Range" : NULL, range.z, NULL };
     call_answer_as(call, stream->part ? 206 : 200, "application/octet-stream", buf_str(&stream->out), headers);
 }
 
@@ -438,7 +448,8 @@ static void stream_open(struct call *call)
 {
     struct artifact_stream *stream = call->state;
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
-    http_stream_header(call->request, "Content-Disposition", "attachment"); /* a page that a job made must not run as ours */
+    /* a page that a job made must not run as ours */
+    http_stream_header(call->request, "Content-Disposition", "attachment");
     http_stream_header(call->request, "Accept-Ranges", "bytes");
     if (stream->part)
         http_stream_header(call->request, "Content-Range", range_format(stream).z);
@@ -468,7 +479,8 @@ void serve_artifacts_get(struct call *call)
     call->on_release = stream_released;
     int64_t left = stream->end - stream->offset;
     bool small = left <= (int64_t)PIECE_BYTES; /* what fits one piece is answered with its length */
-    if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES, &stream->out, &call->err))
+    if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES, &stream->out,
+            &call->err))
         call_home(call, small ? small_answer : stream_open);
     else
         call_problem(call); /* before the answer begins: it may have to be another one */

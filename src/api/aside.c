@@ -1,8 +1,9 @@
 /* aside: work that would hold the loop up (verify, backup) on a thread of its own.
  *
- * Of long work (verify, backup) at most four at once; a fifth is answered 503. Of short work with files (pieces of uploads, seals, looking
- * up what was sealed) four run at once beside those, and others wait for their turn, up to a limit. The thread touches nothing of the api
- * but its own struct; when it is through, the loop's thread joins it and calls `done`. */
+ * Of long work (verify, backup) at most four at once; a fifth is answered 503. Of short work with files (pieces of
+ * uploads, seals, looking up what was sealed) four run at once beside those, and others wait for their turn, up to a
+ * limit. The thread touches nothing of the api but its own struct; when it is through, the loop's thread joins it and
+ * calls `done`. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -98,7 +99,8 @@ void aside_init(struct api *api)
     loop_on_wake(api->config.loop, aside_woken, api);
 }
 
-static struct aside_thread *aside_make(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state)
+static struct aside_thread *aside_make(
+    struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state)
 {
     struct aside_thread *thread = mem_alloc_zero(sizeof *thread);
     thread->aside = (struct aside){ .call = call, .work = work, .done = done, .state = state };
@@ -135,7 +137,8 @@ bool aside_queue(struct call *call, void (*work)(struct aside *), void (*done)(s
     return true;
 }
 
-/* A server that stops doesn't wait for a long verify: the process ends, and with it a thread that only reads. Its memory is left to it. */
+/* A server that stops doesn't wait for a long verify: the process ends, and with it a thread that only reads. Its
+ * memory is left to it. */
 void aside_release(struct api *api)
 {
     struct timespec until;

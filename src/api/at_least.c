@@ -1,18 +1,20 @@
 /* at_least: reads that wait until this server has come to a commit of the store: ?at_least=N on any GET.
  *
- * Who wrote through one server was told the number of the commit (Weir-Turn) and reads at least that much through another. What this server
- * answers from memory must be as new as what it reads: so its engine has to have taken the commit over. Waiting calls are looked at when
- * it has; when only the store is ahead, which is looked up every CHECK_MS for all of them at once, the engine is woken. A call that waits
- * has read nothing yet: its handler runs when the commit is there.
+ * Who wrote through one server was told the number of the commit (Weir-Turn) and reads at least that much through
+ * another. What this server answers from memory must be as new as what it reads: so its engine has to have taken the
+ * commit over. Waiting calls are looked at when it has; when only the store is ahead, which is looked up every CHECK_MS
+ * for all of them at once, the engine is woken. A call that waits has read nothing yet: its handler runs when the
+ * commit is there.
  *
- * So do calls that would be refused for what this server may only not have heard of yet, a token or a tenant that was made at another one
- * (call_follows): they wait for the newest commit of the store as of a look that came after them, and are then served from the beginning.
- * However many there are, and whatever they bring, they cost one look every CHECK_MS: strangers can't make the store work for them, and
- * how long they wait says nothing about what they brought.
+ * So do calls that would be refused for what this server may only not have heard of yet, a token or a tenant that was
+ * made at another one (call_follows): they wait for the newest commit of the store as of a look that came after them,
+ * and are then served from the beginning. However many there are, and whatever they bring, they cost one look every
+ * CHECK_MS: strangers can't make the store work for them, and how long they wait says nothing about what they brought.
  *
- * And calls that come while the connection to the store is gone wait for it, STORE_MS at most and not when a turn has waited in vain: who
- * was told that his write was accepted isn't told a moment later that the store can't be read. A read that loses it on the way begins
- * anew, once; one that a lock in the database holds up, when it is asked for again.
+ * And calls that come while the connection to the store is gone wait for it, STORE_MS at most and not when a turn has
+ * waited in vain: who was told that his write was accepted isn't told a moment later that the store can't be read. A
+ * read that loses it on the way begins anew, once; one that a lock in the database holds up, when it is asked for
+ * again.
  *
  * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
 #include <inttypes.h>
@@ -31,7 +33,7 @@ struct waiting {
     struct list_node node; /* api->waiting, in the order of their deadlines */
     struct call *call;
     int64_t turn, deadline_ms;
-    bool held; /* for a lock in the database: until its deadline */
+    bool held;  /* for a lock in the database: until its deadline */
     bool asked; /* the look that is under way came after it */
 };
 
@@ -52,7 +54,8 @@ static void head_take(struct api *api, const struct store_head *head)
     }
 }
 
-/* The store may be ahead of the engine by what other servers committed without a word to us. Beside threads it is told later. */
+/* The store may be ahead of the engine by what other servers committed without a word to us. Beside threads it is told
+ * later. */
 static bool engine_follow(struct api *api, struct err *err)
 {
     struct store_head head;
@@ -69,7 +72,7 @@ static bool engine_follow(struct api *api, struct err *err)
     return true;
 }
 
-/* ---- what the loop has threads read for it ---- */
+/* --- what the loop has threads read for it --- */
 
 static bool head_look(struct api *hand, struct arena *arena, void *out)
 {
@@ -168,8 +171,8 @@ bool call_misses(struct call *call)
 bool call_missed(struct call *call)
 {
     bool read = call->stage == CALL_KNOWN && call->err.code == ERR_unavailable && str_eqz(call->request->method, "GET");
-    if (!read || call->again || call->submitted || call->streams || !reader_is_shared(call->api->config.reader) || call->api->closing ||
-        (call->read_since > 0 && clock_boot_ms() - call->read_since >= AGAIN_MS))
+    if (!read || call->again || call->submitted || call->streams || !reader_is_shared(call->api->config.reader) ||
+        call->api->closing || (call->read_since > 0 && clock_boot_ms() - call->read_since >= AGAIN_MS))
         return false;
     if (call->on_release != NULL)
         call->on_release(call);
@@ -199,16 +202,18 @@ void at_least_check(struct api *api)
         next = node->next; /* a handler answers its own call and touches no other */
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
         struct call *call = waiting->call;
-        if (turn >= waiting->turn || (call->stage == CALL_MISSES && ((back && !waiting->held) || now >= waiting->deadline_ms)))
+        if (turn >= waiting->turn ||
+            (call->stage == CALL_MISSES && ((back && !waiting->held) || now >= waiting->deadline_ms)))
             waiting_resume(waiting, turn);
         else if (api->closing)
             call_refuse(call, ERR_unavailable, "the server is stopping");
         else if (now >= waiting->deadline_ms && waiting->turn == TURN_UNKNOWN)
-            call_refuse(call, ERR_unavailable, "the store can't be read: whether it knows what was asked with can't be told");
+            call_refuse(
+                call, ERR_unavailable, "the store can't be read: whether it knows what was asked with can't be told");
         else if (now >= waiting->deadline_ms) {
             call->turn = turn; /* of now, not of when it came */
-            call_refuse(call, ERR_not_yet, "turn %" PRId64 " isn't here after %d s: the newest is %" PRId64, waiting->turn,
-                AT_LEAST_MS / 1000, turn);
+            call_refuse(call, ERR_not_yet, "turn %" PRId64 " isn't here after %d s: the newest is %" PRId64,
+                waiting->turn, AT_LEAST_MS / 1000, turn);
         }
     }
 }
@@ -249,7 +254,8 @@ bool at_least_met(struct call *call)
     call->stage = CALL_KNOWN;
     if (call->request->query.len == 0)
         return true;
-    if (!call_param_i64(call, "at_least", 0, INT64_MAX - 1, &wanted) || (wanted > turn && !engine_follow(api, &call->err))) {
+    if (!call_param_i64(call, "at_least", 0, INT64_MAX - 1, &wanted) ||
+        (wanted > turn && !engine_follow(api, &call->err))) {
         call_problem(call);
         return false;
     }

@@ -1,9 +1,10 @@
 /* auth: who asks, and what that one may do.
  *
- * Three ways in: the unix socket and loopback by the peer's uid (the server's own or root; loopback only while no token exists), everything
- * else by a bearer token. Tokens are 256 random bits; only their BLAKE2b hash is stored, looked up by its first bytes and compared in
- * constant time. It fails with 401 for any token that isn't good, without saying why it isn't, 429 when one source keeps guessing, 403 for
- * a scope that is missing or a request that a foreign web page sent, 421 for a foreign Host. */
+ * Three ways in: the unix socket and loopback by the peer's uid (the server's own or root; loopback only while no token
+ * exists), everything else by a bearer token. Tokens are 256 random bits; only their BLAKE2b hash is stored, looked up
+ * by its first bytes and compared in constant time. It fails with 401 for any token that isn't good, without saying why
+ * it isn't, 429 when one source keeps guessing, 403 for a scope that is missing or a request that a foreign web page
+ * sent, 421 for a foreign Host. */
 #include <arpa/inet.h>
 #include <sodium.h>
 #include <string.h>
@@ -44,7 +45,8 @@ static bool tenants_take(struct api *api, const struct site_read *site, struct e
 {
     struct conf_tenants conf = { 0 };
     for (size_t i = 0; i < site->n; i++)
-        if (str_eqz(site->keys[i].name, "tenants") && !conf_tenants_parse(site->keys[i].body, &api->tenants_arena, &conf))
+        if (str_eqz(site->keys[i].name, "tenants") &&
+            !conf_tenants_parse(site->keys[i].body, &api->tenants_arena, &conf))
             return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
     for (size_t i = 0; i < conf.n; i++) {
         struct api_tenant *tenant = ARENA_NEW(&api->tenants_arena, struct api_tenant);
@@ -71,10 +73,13 @@ bool tenants_refresh(struct api *api, struct err *err)
     struct site_read site = { .version = engine_site_version(api->config.engine) };
     if (tenants_current(api))
         return true;
-    if (api->beside != NULL) /* it has waited for them (call_misses): those that were known last hold until others are */
-        return api->tenants_known || err_set(err, ERR_unavailable, "the store can't be read: it isn't known yet who the tenants are");
+    /* it has waited for them (call_misses): those that were known last hold until others are */
+    if (api->beside != NULL)
+        return api->tenants_known ||
+               err_set(err, ERR_unavailable, "the store can't be read: it isn't known yet who the tenants are");
     tenants_forget(api);
-    return reader_site(api->config.reader, &api->tenants_arena, &site.keys, &site.n, err) && tenants_take(api, &site, err);
+    return reader_site(api->config.reader, &api->tenants_arena, &site.keys, &site.n, err) &&
+           tenants_take(api, &site, err);
 }
 
 bool site_look(struct api *hand, struct arena *arena, void *out)
@@ -142,16 +147,17 @@ static bool guesses_over(const struct api *api, const struct http_peer *peer)
 {
     uint64_t source = auth_source(peer);
     const struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
-    return guesses->source == source && guesses->second == loop_now(api->config.loop) / 1000 && guesses->n >= GUESSES_PER_SECOND;
+    return guesses->source == source && guesses->second == loop_now(api->config.loop) / 1000 &&
+           guesses->n >= GUESSES_PER_SECOND;
 }
 
-/* ---- what has to be read of who asks ---- */
+/* --- what has to be read of who asks --- */
 
 struct call_asker {
     struct fence fence; /* of the grant whose job asks; 0: none */
     bool job, permitted;
-    struct str tenant;  /* that somebody names, and of which no token and no key tells */
-    bool tenant_lanes;  /* it has lanes */
+    struct str tenant; /* that somebody names, and of which no token and no key tells */
+    bool tenant_lanes; /* it has lanes */
 };
 
 static bool asker_read(struct call *call)
@@ -223,7 +229,8 @@ static bool token_check(struct call *call, struct str authorization)
     uint8_t hash[32];
     auth_token_hash(text, hash);
     struct token token;
-    if (!engine_token(call->api->config.engine, hash, &call->arena, &token) || sodium_memcmp(token.hash, hash, sizeof hash) != 0)
+    if (!engine_token(call->api->config.engine, hash, &call->arena, &token) ||
+        sodium_memcmp(token.hash, hash, sizeof hash) != 0)
         return token_unknown(call);
     if (token.expires > 0 && token.expires <= engine_late(call->api->config.engine))
         return token_refused(call);
@@ -278,11 +285,13 @@ static bool peer_check(struct call *call)
     }
     struct str host = http_header(call->request, "Host");
     if (!peer->local && host.len > 0 && !host_is_own(host)) {
-        call_refuse(call, ERR_misdirected, "without a token this server answers as localhost or by its address, not as '%.*s'",
+        call_refuse(call, ERR_misdirected,
+            "without a token this server answers as localhost or by its address, not as '%.*s'",
             STR_ARG(str_sub(host, 0, 100)));
         return false;
     }
-    call->actor.name = peer->uid == 0 ? STR("uid:0") : str_of(call->api->uid_text); /* peer_is_own: there are no others */
+    /* peer_is_own: there are no others */
+    call->actor.name = peer->uid == 0 ? STR("uid:0") : str_of(call->api->uid_text);
     call->actor.tenant = STR("default");
     call->scopes = SCOPES_ALL;
     return true;
@@ -301,7 +310,8 @@ static bool origin_check(struct call *call)
     struct str authority = slashes < 0 ? (struct str){ 0 } : str_sub(origin, (size_t)slashes + 3, origin.len);
     if (host.len > 0 && str_eq(authority, host))
         return true;
-    call_refuse(call, ERR_forbidden, "requests of other sites' pages are refused (Origin: %.*s)", STR_ARG(str_sub(origin, 0, 100)));
+    call_refuse(call, ERR_forbidden, "requests of other sites' pages are refused (Origin: %.*s)",
+        STR_ARG(str_sub(origin, 0, 100)));
     return false;
 }
 
@@ -313,8 +323,8 @@ static const char *scope_text(unsigned scope)
     return "";
 }
 
-/* tenant_check: the site's admin may speak for a tenant, by a parameter or a header; to others the tenant of their token is
- * all there is. */
+/* tenant_check: the site's admin may speak for a tenant, by a parameter or a header; to others the tenant of their
+ * token is all there is. */
 static bool tenant_check(struct call *call)
 {
     struct str name = http_header(call->request, "Weir-Tenant");
@@ -323,7 +333,8 @@ static bool tenant_check(struct call *call)
     if (!given || (!call->site && str_eq(name, call->actor.tenant)))
         return true;
     if (!call->site) {
-        call_refuse(call, ERR_forbidden, "only the site's admin names a tenant: a token of the tenant 'default' with the scope 'admin'");
+        call_refuse(call, ERR_forbidden,
+            "only the site's admin names a tenant: a token of the tenant 'default' with the scope 'admin'");
         return false;
     }
     bool waits = false;
@@ -331,7 +342,8 @@ static bool tenant_check(struct call *call)
         !engine_tenant_has_token(call->api->config.engine, name) && !lanes_check(call, name, &waits)) {
         if (waits || call_follows(call))
             return false;
-        call_refuse(call, ERR_not_found, "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
+        call_refuse(call, ERR_not_found,
+            "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
             STR_ARG(str_sub(name, 0, TENANT_NAME_MAX)));
         return false;
     }
@@ -351,7 +363,8 @@ static bool rate_check(struct call *call, unsigned needed)
         tenant->second = second, tenant->n = 0;
     if (++tenant->n <= tenant->requests)
         return true;
-    call_refuse(call, ERR_quota_exceeded, "the tenant '%.*s' may ask %lld times a second; tenants.%.*s.quotas.requests is the limit",
+    call_refuse(call, ERR_quota_exceeded,
+        "the tenant '%.*s' may ask %lld times a second; tenants.%.*s.quotas.requests is the limit",
         STR_ARG(call->actor.tenant), (long long)tenant->requests, STR_ARG(call->actor.tenant));
     return false;
 }
@@ -360,7 +373,8 @@ static bool site_check(struct call *call)
 {
     if (call->site)
         return true;
-    call_refuse(call, ERR_forbidden, "this needs the site's admin: a token of the tenant 'default' with the scope 'admin'");
+    call_refuse(
+        call, ERR_forbidden, "this needs the site's admin: a token of the tenant 'default' with the scope 'admin'");
     return false;
 }
 
@@ -376,10 +390,10 @@ static bool asker_check(struct call *call)
     return authorization.len > 0 ? token_check(call, authorization) : peer_check(call);
 }
 
-/* ---- what goes on after it was let in ---- */
+/* --- what goes on after it was let in --- */
 
-/* call_good: is the token that a stream or a long poll was opened with still good? Without one: a process of this user that came by TCP
- * while there was no token. A job's token ends with its attempt, and so does what it may follow. */
+/* call_good: is the token that a stream or a long poll was opened with still good? Without one: a process of this user
+ * that came by TCP while there was no token. A job's token ends with its attempt, and so does what it may follow. */
 static bool call_good(const struct call *call)
 {
     struct engine *engine = call->api->config.engine;
@@ -412,8 +426,9 @@ static bool call_lasts(const struct call *call)
     return call->request != NULL && (call->streams || (call->submitted && call->on_gone != NULL));
 }
 
-/* streams_cut: those whose token isn't good; the timer stands at the first that will expire. Looks at every call, when tokens have
- * changed and when one may have expired: as many as there are connections, which the server limits (io/http.h). */
+/* streams_cut: those whose token isn't good; the timer stands at the first that will expire. Looks at every call, when
+ * tokens have changed and when one may have expired: as many as there are connections, which the server limits
+ * (io/http.h). */
 static void streams_cut(struct api *api)
 {
     int64_t first = INT64_MAX;
@@ -430,7 +445,8 @@ static void streams_cut(struct api *api)
     }
     int64_t left = first == INT64_MAX ? -1 : first - clock_wall_ms();
     if (left >= 0) /* the wall clock may be set meanwhile: not later than that */
-        loop_arm(api->config.loop, &api->token_expiry, loop_now(api->config.loop) + (left < EXPIRY_LOOK_MS ? left + 1 : EXPIRY_LOOK_MS));
+        loop_arm(api->config.loop, &api->token_expiry,
+            loop_now(api->config.loop) + (left < EXPIRY_LOOK_MS ? left + 1 : EXPIRY_LOOK_MS));
 }
 
 bool auth_lasts(struct call *call)
@@ -478,7 +494,8 @@ bool auth_check(struct call *call)
     if (!asker_check(call) || !origin_check(call) || !tenant_check(call) || !rate_check(call, needed))
         return false;
     if (call->job && !call->asker->permitted) {
-        call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld, those it depends on, and for posting tasks",
+        call_refuse(call, ERR_forbidden,
+            "a job's token is good for its own task %lld, those it depends on, and for posting tasks",
             (long long)call->job);
         return false;
     }

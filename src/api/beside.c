@@ -1,21 +1,25 @@
 /* beside: all reads of the store run beside the loop, on three threads with readers of their own.
  *
- * On PostgreSQL a read waits for another machine: while it does, nobody else would be answered. So the handlers in the table below are
- * called on one of these threads, with an api of the thread's own (its reader, its names) and with a copy of what was asked; how they end,
- * an answer, a problem or a command for the engine, is kept in the call and done by the loop's thread, when the call comes back. Who went
- * away meanwhile is told nothing. A call on its way belongs to the thread, but for `real` and `submitted`, which are the loop's. A body
- * isn't copied: its request stays until it is answered, whatever its client does.
+ * On PostgreSQL a read waits for another machine: while it does, nobody else would be answered. So the handlers in the
+ * table below are called on one of these threads, with an api of the thread's own (its reader, its names) and with a
+ * copy of what was asked; how they end, an answer, a problem or a command for the engine, is kept in the call and done
+ * by the loop's thread, when the call comes back. Who went away meanwhile is told nothing. A call on its way belongs to
+ * the thread, but for `real` and `submitted`, which are the loop's. A body isn't copied: its request stays until it is
+ * answered, whatever its client does.
  *
- * Handlers that aren't in the table read nothing on their way, or only now and then (a task that is named by its key, one that was there
- * already): then they go beside with that part (call_beside). What needs the loop's own things (lists of followers, watchers, who has
- * polled lately) comes back for it (call_home). Streams do so for each piece that they send. One of the threads serves only executors, and
- * the loop itself: what people look at, however slow, holds no job up.
+ * Handlers that aren't in the table read nothing on their way, or only now and then (a task that is named by its key,
+ * one that was there already): then they go beside with that part (call_beside). What needs the loop's own things
+ * (lists of followers, watchers, who has polled lately) comes back for it (call_home). Streams do so for each piece
+ * that they send. One of the threads serves only executors, and the loop itself: what people look at, however slow,
+ * holds no job up.
  *
- * What the loop reads now and then for itself goes the same way, as a chore: `read` on a thread, `done` on the loop's with what it brought.
+ * What the loop reads now and then for itself goes the same way, as a chore: `read` on a thread, `done` on the loop's
+ * with what it brought.
  *
- * Each statement has its limit (session_brief, session_hurried), and all of a call together READ_MS, with the time that it waits for its
- * turn; behind QUEUED_MAX others it is refused at once (503, Retry-After; a stream breaks off). It was looked up before whether this server
- * has come to the commit that was asked for (at_least): what a thread reads is newer. */
+ * Each statement has its limit (session_brief, session_hurried), and all of a call together READ_MS, with the time that
+ * it waits for its turn; behind QUEUED_MAX others it is refused at once (503, Retry-After; a stream breaks off). It was
+ * looked up before whether this server has come to the commit that was asked for (at_least): what a thread reads is
+ * newer. */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -26,15 +30,39 @@
 
 enum { THREADS = 3, LINES = 2, QUEUED_MAX = 4096, READ_MS = 5000, NAP_MS = 50, NAPS = 30 };
 
-/* They touch nothing of struct api but reader, names, scratch, tenants, files_used, workflows, the keys and what is thread-safe (engine,
- * logs, blobs, watch_status). */
+/* They touch nothing of struct api but reader, names, scratch, tenants, files_used, workflows, the keys and what is
+ * thread-safe (engine, logs, blobs, watch_status). */
 static handler_fn *const handlers[] = {
-    serve_tasks_list, serve_tasks_get, serve_tasks_why, serve_tasks_graph, serve_tasks_cancel, serve_tasks_retry, serve_tasks_promote,
-    serve_logs_get, serve_logs_post, serve_artifacts_get, serve_artifacts_post, serve_events_get,
-    serve_lanes_list, serve_semaphores_list, serve_tokens_list, serve_tenants_list, serve_config_get,
-    serve_executors_get, serve_executors_pause, serve_executors_resume, serve_executors_drain,
-    serve_archives_list, serve_archives_get, serve_archives_remove, serve_archives_skip,
-    serve_revisions_list, serve_revisions_get, serve_revisions_tree, serve_revisions_create, serve_runs_create,
+    serve_tasks_list,
+    serve_tasks_get,
+    serve_tasks_why,
+    serve_tasks_graph,
+    serve_tasks_cancel,
+    serve_tasks_retry,
+    serve_tasks_promote,
+    serve_logs_get,
+    serve_logs_post,
+    serve_artifacts_get,
+    serve_artifacts_post,
+    serve_events_get,
+    serve_lanes_list,
+    serve_semaphores_list,
+    serve_tokens_list,
+    serve_tenants_list,
+    serve_config_get,
+    serve_executors_get,
+    serve_executors_pause,
+    serve_executors_resume,
+    serve_executors_drain,
+    serve_archives_list,
+    serve_archives_get,
+    serve_archives_remove,
+    serve_archives_skip,
+    serve_revisions_list,
+    serve_revisions_get,
+    serve_revisions_tree,
+    serve_revisions_create,
+    serve_runs_create,
 };
 
 static const char *const headers[] = { "Idempotency-Key", "Accept", "Last-Event-ID", "Range" }; /* that they look at */
@@ -42,10 +70,10 @@ enum { HEADERS = sizeof headers / sizeof *headers };
 
 struct beside_call { /* in the call's arena, or part of a chore */
     struct list_node node;
-    struct call *call; /* NULL: a chore */
-    struct http_request copy, *real; /* real: the loop's; NULL: gone */
+    struct call *call;                          /* NULL: a chore */
+    struct http_request copy, *real;            /* real: the loop's; NULL: gone */
     void (*gone)(struct http_request *request); /* of `real`, which has none meanwhile if it has a body */
-    uint64_t incarnation; /* as the loop knows it */
+    uint64_t incarnation;                       /* as the loop knows it */
     handler_fn *run;
     bool (*read)(struct call *call); /* instead of `run`; then `done` is called at home */
     handler_fn *done;
@@ -74,7 +102,8 @@ struct beside {
     struct store_config store;
     pthread_mutex_t lock;
     pthread_cond_t news;
-    struct list waiting[LINES], over; /* struct beside_call; waiting: executors' and chores, others'. Under the lock, as is: */
+    /* struct beside_call; waiting: executors' and chores, others'. Under the lock, as is: */
+    struct list waiting[LINES], over;
     bool stop;
     struct beside_hand hands[THREADS];
 };
@@ -98,7 +127,8 @@ static bool hand_ready(struct beside_hand *hand, struct err *err)
         api->config.reader = reader_open(&hand->beside->store, err);
     if (api->config.reader == NULL)
         return false;
-    for (int i = 0; i < NAPS && !reader_present(api->config.reader) && engine_health(api->config.engine) == ENGINE_OK; i++)
+    for (int i = 0; i < NAPS && !reader_present(api->config.reader) && engine_health(api->config.engine) == ENGINE_OK;
+         i++)
         if (!hand_naps(hand))
             break;
     return tenants_refresh(api, err);
@@ -117,7 +147,8 @@ static void hand_serve(struct beside_hand *hand, struct beside_call *item)
     call->api = &hand->api;
     hand->api.incarnation = item->incarnation;
     if (clock_boot_ms() - call->read_since > READ_MS)
-        err_set(&call->err, ERR_unavailable, "the database is slow: this has waited %d s for reads before it", READ_MS / 1000);
+        err_set(&call->err, ERR_unavailable, "the database is slow: this has waited %d s for reads before it",
+            READ_MS / 1000);
     else if (hand_ready(hand, &call->err)) {
         reader_limit(hand->api.config.reader, call->read_since + READ_MS);
         if (item->run != NULL)
@@ -302,7 +333,8 @@ void beside_free(struct beside *beside)
     mem_free(beside);
 }
 
-struct beside_chore *beside_chore_new(bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out)
+struct beside_chore *beside_chore_new(
+    bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out)
 {
     struct beside_chore *chore = mem_alloc_zero(sizeof *chore);
     chore->read = read;
@@ -357,7 +389,8 @@ static void question_copy(struct call *call, struct http_request *out)
     for (size_t i = 0; i < n; i++) {
         struct str value = { 0 };
         (void)http_param(real, str_dupz(&call->arena, names[i]), &value);
-        call->params[call->n_params++] = (struct call_param){ str_dup(&call->arena, names[i]), str_dup(&call->arena, value) };
+        call->params[call->n_params++] =
+            (struct call_param){ str_dup(&call->arena, names[i]), str_dup(&call->arena, value) };
     }
     call->headers = ARENA_ARRAY(&call->arena, struct call_param, HEADERS);
     for (size_t i = 0; i < HEADERS; i++) {
@@ -379,8 +412,9 @@ static struct beside_call *item_new(struct call *call)
     if (call->item == NULL) /* it is beside once at a time */
         call->item = ARENA_NEW(&call->arena, struct beside_call);
     struct beside_call *item = call->item;
-    *item = (struct beside_call){ .call = call, .real = call->request, .gone = call->request->gone,
-        .incarnation = call->api->incarnation };
+    *item = (struct beside_call){
+        .call = call, .real = call->request, .gone = call->request->gone, .incarnation = call->api->incarnation
+    };
     return item;
 }
 

@@ -1,8 +1,8 @@
 /* call: the life of a request inside the api, and what every handler needs of it: its body, its query, its answer.
  *
- * Calls are kept in a pool with their arenas and buffers, so that a plain request allocates nothing of its own. A call that was submitted
- * to the engine stays until the command is done, also when the client has gone. It fails by answering: a function that returns false has
- * answered. */
+ * Calls are kept in a pool with their arenas and buffers, so that a plain request allocates nothing of its own. A call
+ * that was submitted to the engine stays until the command is done, also when the client has gone. It fails by
+ * answering: a function that returns false has answered. */
 #include "api/call.h"
 
 #include <sodium.h>
@@ -80,7 +80,8 @@ void call_released(struct call *call)
     mem_free(call);
 }
 
-void call_answer_as(struct call *call, int status, const char *content_type, struct str body, const char *const *headers)
+void call_answer_as(
+    struct call *call, int status, const char *content_type, struct str body, const char *const *headers)
 {
     struct http_request *request = call->request;
     ASSERT(request != NULL);
@@ -104,7 +105,8 @@ void call_answer_as(struct call *call, int status, const char *content_type, str
     call_released(call);
 }
 
-bool call_stream_begin(struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request))
+bool call_stream_begin(
+    struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request))
 {
     bool head = str_eqz(call->request->method, "HEAD");
     http_stream_header(call->request, "Weir-Turn", i64_format(call->turn).z);
@@ -138,7 +140,9 @@ void call_problem(struct call *call)
     buf_reset(&call->out);
     call->out.full = false;
     problem_render(&call->out, &call->err);
-    const char *const *headers = call->err.code == ERR_unauthorized ? bearer : err_retriable(call->err.code) ? later : NULL;
+    const char *const *headers = call->err.code == ERR_unauthorized ? bearer
+                                 : err_retriable(call->err.code)    ? later
+                                                                    : NULL;
     call_answer_as(call, err_http(call->err.code), "application/problem+json", buf_str(&call->out), headers);
 }
 
@@ -267,8 +271,8 @@ bool call_idempotency(struct call *call)
     for (size_t i = 0; i < key.len && good; i++)
         good = key.ptr[i] >= ' ' && key.ptr[i] <= '~';
     if (!good) {
-        err_item(&call->err, ERR_bad_request, STR("Idempotency-Key"), "the header Idempotency-Key must be 1 to %d printable characters",
-            IDEMPOTENCY_KEY_MAX);
+        err_item(&call->err, ERR_bad_request, STR("Idempotency-Key"),
+            "the header Idempotency-Key must be 1 to %d printable characters", IDEMPOTENCY_KEY_MAX);
         call_problem(call);
         return false;
     }
@@ -282,8 +286,8 @@ bool call_idempotency(struct call *call)
 
 static bool param_fault(struct call *call, const char *name, struct str value, const char *wanted)
 {
-    return err_item(&call->err, ERR_bad_request, str_of(name), "the query parameter '%s' must be %s, not '%.*s'", name, wanted,
-        STR_ARG(str_sub(value, 0, 64)));
+    return err_item(&call->err, ERR_bad_request, str_of(name), "the query parameter '%s' must be %s, not '%.*s'", name,
+        wanted, STR_ARG(str_sub(value, 0, 64)));
 }
 
 bool call_param_str(struct call *call, const char *name, struct str *out)
@@ -308,8 +312,9 @@ bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t ma
     if (!call_param_str(call, name, &value))
         return true;
     if (!str_to_i64(value, &n) || n < min || n > max) {
-        struct str wanted = max == INT64_MAX ? str_fmt(&call->arena, "a number from %lld", (long long)min)
-                                             : str_fmt(&call->arena, "a number from %lld to %lld", (long long)min, (long long)max);
+        struct str wanted = max == INT64_MAX
+                                ? str_fmt(&call->arena, "a number from %lld", (long long)min)
+                                : str_fmt(&call->arena, "a number from %lld to %lld", (long long)min, (long long)max);
         return param_fault(call, name, value, str_dupz(&call->arena, wanted));
     }
     *out = n;
@@ -373,8 +378,8 @@ static bool task_id_find(struct call *call, const struct key *key, int64_t *out_
         *out_id = key->id;
         return true;
     case KEY_TASK:
-        return reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant, key->run, out_id,
-            &call->err);
+        return reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant,
+            key->run, out_id, &call->err);
     case KEY_NONE:
     case KEY_REVISION:
     case KEY_LANE:

@@ -1,8 +1,8 @@
 /* call: one request on its way through the api, and what the handlers share. Private to this room.
  *
- * A call has its own arena, because a command outlives a client that went away. It ends by exactly one of call_answer*, call_problem,
- * call_refuse or, for streams, call_stream_end; after that it must not be touched. A handler that submits a command returns at once; the
- * command's `done` ends the call. */
+ * A call has its own arena, because a command outlives a client that went away. It ends by exactly one of call_answer*,
+ * call_problem, call_refuse or, for streams, call_stream_end; after that it must not be touched. A handler that submits
+ * a command returns at once; the command's `done` ends the call. */
 #ifndef WEIR_API_CALL_H
 #define WEIR_API_CALL_H
 
@@ -41,7 +41,8 @@ extern const size_t n_routes;
 /* route_find: NULL: none; *out_allow then lists the methods that the path knows, blank if it is unknown. */
 enum { ROUTE_ARGS = 2 };
 bool url_has_token(struct str query);
-const struct route *route_find(struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow);
+const struct route *route_find(
+    struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow);
 
 struct call {
     struct api *api;
@@ -51,45 +52,48 @@ struct call {
     struct arena arena;
     struct actor actor;
     unsigned scopes;
-    int64_t turn; /* of the store: what the answer tells is at least as new */
+    int64_t turn;            /* of the store: what the answer tells is at least as new */
     int64_t token;           /* the id of the token it was asked with; 0: none */
     int64_t token_expires;   /* wall ms; 0: never */
     bool streams;            /* its answer has begun and goes on */
     uint64_t tokens_version; /* as of which that was looked up */
-    enum { CALL_ASKS, CALL_MISSES, CALL_FOLLOWS, CALL_KNOWN } stage; /* waits, or has waited, for: nothing; the store; its newest commit;
-                                                                        * who asks is known */
+    /* waits, or has waited, for: nothing; the store; its newest commit; who asks is known */
+    enum { CALL_ASKS, CALL_MISSES, CALL_FOLLOWS, CALL_KNOWN } stage;
     bool site;         /* the site's admin asks: `admin` in the tenant `default` */
     bool tenant_named; /* who has named the tenant that actor.tenant says */
-    int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
+    int64_t job;       /* the task whose job asks, by its own token; 0: somebody else */
     struct err err;
     struct buf out;
-    struct str text;         /* the body's bytes, kept as long as the call */
+    struct str text;             /* the body's bytes, kept as long as the call */
     const struct doc_node *body; /* read; points into text */
     struct command command;
     void (*done)(struct call *call); /* what follows the command */
     void *state;                     /* the handler's, in arena */
     struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
     bool submitted;
-    struct http_request **beside; /* it is served beside the loop: the client's request, for the loop alone; `request` is a copy */
-    struct call_param { struct str name, value; } *params, *headers; /* of that copy */
+    /* it is served beside the loop: the client's request, for the loop alone; `request` is a copy */
+    struct http_request **beside;
+    struct call_param {
+        struct str name, value;
+    } * params, *headers; /* of that copy */
     size_t n_params, n_headers;
-    int64_t read_since; /* boot ms: since when it has waited for what is read now; 0: nothing is */
-    int answered; /* how that ended: with this status and `out` as its body; 0: with a problem; or one of: */
+    int64_t read_since;     /* boot ms: since when it has waited for what is read now; 0: nothing is */
+    int answered;           /* how that ended: with this status and `out` as its body; 0: with a problem; or one of: */
 #define CALL_GOES_HOME (-1) /* `home` goes on */
 #define CALL_SUBMITS (-2)   /* its command is submitted, `home` follows it */
     handler_fn *home;
     struct beside_call *item; /* beside.c */
     struct call_asker *asker; /* what was read of who asks (auth.c); NULL: nothing had to be */
     const char *answer_type;
-    bool again; /* it was served before, and the store was lost on the way */
+    bool again;                            /* it was served before, and the store was lost on the way */
     void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
     void (*on_release)(struct call *call); /* the end, in any case */
     struct list_node node;                 /* api->calls or api->idle */
 };
 
 struct api_tenant {
-    int64_t requests; /* a second, at most; -1: any */
-    int64_t files;    /* bytes of kept files, at most; -1: any */
+    int64_t requests;  /* a second, at most; -1: any */
+    int64_t files;     /* bytes of kept files, at most; -1: any */
     bool runs_limited; /* its running tasks are */
     int64_t quota;     /* the slot that they take; 0: not looked for */
     int64_t second, n; /* so many in this one */
@@ -108,7 +112,9 @@ struct executor_poll { /* what polls say about an executor's life, faster than i
     bool waits; /* its last poll was a long one */
 };
 
-struct fence_key { unsigned char bytes[16]; };
+struct fence_key {
+    unsigned char bytes[16];
+};
 
 struct aside;
 struct beside;
@@ -123,15 +129,20 @@ struct api {
     struct list waiting; /* at_least.c */
     int64_t looked_ms;   /* when the store's newest commit was last asked for, by the loop's clock */
     struct store_head head_read;
-    struct site_read { struct site_key *keys; size_t n; uint64_t version; } site_read;
+    struct site_read {
+        struct site_key *keys;
+        size_t n;
+        uint64_t version;
+    } site_read;
     struct beside_chore *head_chore, *reader_chore, *site_chore; /* at_least.c */
     struct loop_timer heartbeat, log_check, events_check, waiting_check, token_expiry;
     uint64_t streams_version; /* of the tokens, as of which streams were looked at */
     struct buf openapi, scratch;
     struct blobs *blobs;
     uint64_t incarnation;
-    unsigned char job_key[32], token_key[32]; /* of store/secret.h: for job tokens, for tokens that are made with a key */
-    struct fence_key fence_key;               /* likewise */
+    /* of store/secret.h: for job tokens, for tokens that are made with a key */
+    unsigned char job_key[32], token_key[32];
+    struct fence_key fence_key; /* likewise */
     uint64_t requests, refused;
     bool closing;
 
@@ -153,9 +164,15 @@ struct api {
     struct uploads *uploads;
     struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
     struct loop_timer servers_look, register_tell;
-    struct server_rows { struct server_row *rows; size_t n; } servers_read;
+    struct server_rows {
+        struct server_row *rows;
+        size_t n;
+    } servers_read;
     struct beside_chore *servers_chore;
-    struct executor_rows { struct executor **rows; size_t n; } register_rows;
+    struct executor_rows {
+        struct executor **rows;
+        size_t n;
+    } register_rows;
     struct beside_chore *register_chore;
     struct files_used { /* bytes of kept files by tenant, as they were a moment ago (uploads.c) */
         struct smap by_tenant;
@@ -171,22 +188,25 @@ struct api {
     uint64_t workflows_used;
 };
 
-/* ---- calls ---- */
+/* --- calls --- */
 struct call *call_new(struct api *api, struct http_request *request);
 void call_answer(struct call *call, int status); /* call->out as JSON */
-void call_answer_as(struct call *call, int status, const char *content_type, struct str body, const char *const *headers);
+void call_answer_as(
+    struct call *call, int status, const char *content_type, struct str body, const char *const *headers);
 void call_problem(struct call *call); /* call->err */
 void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
 void call_stream_end(struct call *call);
 void call_stream_break(struct call *call); /* the client sees that it isn't whole */
-struct str call_header(const struct call *call, const char *name); /* ptr NULL: none; beside the loop: one of those of beside.c */
+/* ptr NULL: none; beside the loop: one of those of beside.c */
+struct str call_header(const struct call *call, const char *name);
 
-/* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by then the call is
- * dropped without `done`. */
+/* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by
+ * then the call is dropped without `done`. */
 void call_submit(struct call *call, void (*done)(struct call *call));
 
-/* call_json: the body as JSON in call->body; false: answered. call_object: a reader on it. Both refuse what isn't there. */
+/* call_json: the body as JSON in call->body; false: answered. call_object: a reader on it. Both refuse what isn't
+ * there. */
 bool call_json(struct call *call);
 bool call_object(struct call *call, struct json_reader *out);
 /* call_object_or_nothing: an empty body is an empty object. */
@@ -196,54 +216,64 @@ bool call_read_done(struct call *call, struct json_reader *reader);
 /* call_idempotency: reads the header into the command; false: answered. */
 bool call_idempotency(struct call *call);
 
-/* Query parameters. false and a fault in call->err when it is there and wrong; *out keeps its value when it isn't there. */
+/* Query parameters. false and a fault in call->err when it is there and wrong; *out keeps its value when it isn't
+ * there. */
 bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t max, int64_t *out);
 bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
-/* call_page: `limit` and `cursor` of a list whose first page begins behind `from`. The page has room for one row more than is shown:
- * if that one comes, there is a next page. False: answered. call_next: ends the array and the answer. */
+/* call_page: `limit` and `cursor` of a list whose first page begins behind `from`. The page has room for one row more
+ * than is shown: if that one comes, there is a next page. False: answered. call_next: ends the array and the answer. */
 enum { PAGE_MAX = 1000 };
 bool call_page(struct call *call, int64_t from, struct list_page *out);
 void call_next(struct call *call, struct json *json, bool more, int64_t last);
 bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one is `most`: `next` leads on */
 bool call_param_flag(struct call *call, const char *name, bool *out);
 
-/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). Whose the task is isn't
- * looked at: call_task_view does, and call_task_of_executor for what executors bring (those of `default` serve everybody). */
+/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). Whose
+ * the task is isn't looked at: call_task_view does, and call_task_of_executor for what executors bring (those of
+ * `default` serve everybody). */
 bool call_task_id(struct call *call, int64_t *out_id);
 bool call_task_of_executor(struct call *call, int64_t *out_id);
 bool call_task_view(struct call *call, struct task_view *out);
 
-/* call_stream_begin: the head of a stream. false: that was all (HEAD): the call has ended. While it lasts its token is looked at. */
-bool call_stream_begin(struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request));
+/* call_stream_begin: the head of a stream. false: that was all (HEAD): the call has ended. While it lasts its token is
+ * looked at. */
+bool call_stream_begin(
+    struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request));
 
-/* ---- reads that wait (at_least.c) ---- */
+/* --- reads that wait (at_least.c) --- */
 bool at_least_met(struct call *call); /* false: the call waits, or was answered */
 void at_least_check(struct api *api);
-/* call_follows: before a call is refused for something that another server may have just made. True: it waits for what others committed,
- * and is then served anew, from call_serve on; false: there is nothing to wait for, or that was done. */
+/* call_follows: before a call is refused for something that another server may have just made. True: it waits for what
+ * others committed, and is then served anew, from call_serve on; false: there is nothing to wait for, or that was done.
+ */
 bool call_follows(struct call *call);
-bool call_misses(struct call *call); /* true: the store is away for a moment; it waits for it, and is then served anew */
+/* true: the store is away for a moment; it waits for it, and is then served anew */
+bool call_misses(struct call *call);
 bool call_missed(struct call *call); /* true: the refusal in call->err was that; the same */
-void call_serve(struct call *call); /* route.c */
+void call_serve(struct call *call);  /* route.c */
 void at_least_due(struct loop_timer *timer);
 
-/* ---- problems ---- */
+/* --- problems --- */
 void problem_render(struct buf *out, const struct err *err);
 
-/* ---- auth ---- */
+/* --- auth --- */
 /* job_token.c */
-struct job_token_text { char z[160]; };
+struct job_token_text {
+    char z[160];
+};
 bool job_token_open(struct api *api, struct err *err);
 struct job_token_text job_token_format(const struct api *api, const char *sealed); /* sealed: fence_seal of its grant */
-bool job_token_is(const struct api *api, struct str text, struct fence *out); /* is it one of this site's? */
-bool job_token_check(struct call *call, struct fence fence); /* false: its job has ended; reads */
-bool job_token_permits(const struct call *call);             /* may a job ask this? Reads */
-/* tenants_refresh: those of the configuration, when it has changed. The loop's api beside threads has what site_looked brought last. */
+bool job_token_is(const struct api *api, struct str text, struct fence *out);      /* is it one of this site's? */
+bool job_token_check(struct call *call, struct fence fence);                       /* false: its job has ended; reads */
+bool job_token_permits(const struct call *call);                                   /* may a job ask this? Reads */
+/* tenants_refresh: those of the configuration, when it has changed. The loop's api beside threads has what site_looked
+ * brought last. */
 bool tenants_refresh(struct api *api, struct err *err);
 bool tenants_current(const struct api *api);
 bool site_look(struct api *hand, struct arena *arena, void *out); /* a chore: the same for the loop's api */
 void site_looked(struct api *api, void *out);
-bool auth_lasts(struct call *call); /* a stream that comes back from a thread; false: its token isn't good any more: it was ended */
+/* a stream that comes back from a thread; false: its token isn't good any more: it was ended */
+bool auth_lasts(struct call *call);
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered, or it waits (call_follows) */
 /* auth_streams_look: streams and long polls whose token was revoked or has expired end. */
 void auth_streams_look(struct api *api);
@@ -259,14 +289,15 @@ extern const struct scope_name {
 } scope_names[4];
 void auth_release(struct api *api);
 
-/* ---- names (names.c): keys as text, cheaply ---- */
-struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind);    /* empty: none */
-struct str lane_tenant_of(struct api *api, int64_t lane);                            /* empty: none */
-bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err); /* *out_id -1: none */
+/* --- names (names.c): keys as text, cheaply --- */
+struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind); /* empty: none */
+struct str lane_tenant_of(struct api *api, int64_t lane);                         /* empty: none */
+/* *out_id -1: none */
+bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err);
 bool tenant_has_lanes(struct api *api, struct str tenant);
 bool task_is_foreign(struct api *api, int64_t task, struct str tenant); /* another tenant's, or nobody's */
 void json_holder(struct call *call, struct json *json, int64_t task);   /* its key; of another tenant's: only that */
-void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */
+void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task); /* the key as text, by lane */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
 struct str render_reason(struct api *api, const struct task *task); /* names what made it end so; in api->scratch */
@@ -274,146 +305,171 @@ void json_key_text(struct api *api, struct json *json, int64_t lane, int64_t tas
 struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t task);
 void names_release(struct api *api);
 
-/* ---- render (render.c) ---- */
+/* --- render (render.c) --- */
 void render_known(struct json *json, const char *key, int64_t n); /* below 0: null */
 void render_state(struct json *json, const char *key, enum task_state state);
-void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task); /* member `key`, an object */
+/* member `key`, an object */
+void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task);
 void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
-void render_task_existing(struct api *api, struct json *json, const struct task_view *view); /* it was there already, by its unique key */
+/* it was there already, by its unique key */
+void render_task_existing(struct api *api, struct json *json, const struct task_view *view);
 struct render_new { /* a task as just created: nothing is read from the store */
     const struct enqueued *tasks;
     const struct task_def *defs;
     size_t index;
 };
 void render_task_new(struct api *api, struct json *json, const struct render_new *task);
-void render_event(const struct call *call, struct json *json, const struct event *event); /* as the caller may read it */
-void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
+/* as the caller may read it */
+void render_event(const struct call *call, struct json *json, const struct event *event);
+void render_executor(
+    struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
 
 /* render_lane: the fields of an open object: pause and, but for `all`, counts. */
 void render_lane(struct json *json, const struct lane *lane);
 
-/* ---- archives (archives.c) ---- */
-/* call_archive: the archive that call->arg names; false: answered. A removed one isn't there; call_archive_any gives it too. */
+/* --- archives (archives.c) --- */
+/* call_archive: the archive that call->arg names; false: answered. A removed one isn't there; call_archive_any gives it
+ * too. */
 bool call_archive(struct call *call, struct archive_view *out);
 bool call_archive_any(struct call *call, struct archive_view *out);
 /* archive_missing: the first revision that isn't there while younger ones are; 0: none. */
-bool archive_missing(struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err);
+bool archive_missing(
+    struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err);
 
-/* ---- workflows of posted revisions (posted_workflow.c) ---- */
+/* --- workflows of posted revisions (posted_workflow.c) --- */
 void posted_workflows_release(struct api *api);
 
-/* ---- posted tasks (posted.c) ---- */
+/* --- posted tasks (posted.c) --- */
 struct key; /* text/key.h */
 struct posted {
     struct task_def *defs;
     size_t n;
     bool many; /* {tasks: [...]} */
-    /* in: who knows the tasks of archives by their keys; *out_id 0: there is none. NULL: nobody, such keys are unknown */
+    /* in: who knows the tasks of archives by their keys; *out_id 0: there is none. NULL: nobody, such keys are unknown
+     */
     bool (*find)(void *owner, const struct key *key, int64_t *out_id, struct err *err);
     void *owner;
 };
-/* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points into `raw` afterwards.
+/* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points
+ * into `raw` afterwards.
  */
 bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err);
 
-/* ---- fences (fence.c): what executors give back as they got it ---- */
-struct fence_sealed { char z[96]; }; /* INCARNATION-TASK-GRANT-TAG */
+/* --- fences (fence.c): what executors give back as they got it --- */
+struct fence_sealed {
+    char z[96];
+}; /* INCARNATION-TASK-GRANT-TAG */
 struct fence_sealed fence_seal(const struct fence_key *key, struct fence fence);
-bool fence_open(const struct fence_key *key, struct str text, struct fence *out); /* false: no server of this site has given it out */
+/* false: no server of this site has given it out */
+bool fence_open(const struct fence_key *key, struct str text, struct fence *out);
 int64_t fence_task(struct str text); /* that a text of this form is about, whoever made it; 0: it has another form */
 struct str seen_seal(const struct fence_key *key, struct arena *arena, uint64_t incarnation, int64_t seq);
-bool seen_open(const struct fence_key *key, struct arena *arena, struct str text, uint64_t *out_incarnation, int64_t *out_seq);
+bool seen_open(
+    const struct fence_key *key, struct arena *arena, struct str text, uint64_t *out_incarnation, int64_t *out_seq);
 
-/* ---- finishes (finish.c) ---- */
+/* --- finishes (finish.c) --- */
 /* finish_read: one item; false: malformed, item->code and err say why. task 0: any. */
-bool finish_read(const struct fence_key *key, struct arena *arena, const struct doc_node *value, struct str path, int64_t task,
-    struct finish_item *out, struct err *err);
+bool finish_read(const struct fence_key *key, struct arena *arena, const struct doc_node *value, struct str path,
+    int64_t task, struct finish_item *out, struct err *err);
 bool finish_read_list(const struct fence_key *key, struct arena *arena, const struct doc_node *list, struct str path,
     struct finish_item **out, size_t *out_n, struct err *err);
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
 
-/* ---- executors (executors.c) ---- */
+/* --- executors (executors.c) --- */
 bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */
 bool executor_visible(const struct call *call, const struct executor *executor);
 struct list_page executors_page_of(struct call *call); /* whose of them are visible, for a reader */
-struct str executor_member(struct arena *arena, const struct executor *executor); /* register.c: its name in the coordination service */
+/* register.c: its name in the coordination service */
+struct str executor_member(struct arena *arena, const struct executor *executor);
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
 
-/* ---- logs (logs.c): what executors send for a grant ---- */
+/* --- logs (logs.c): what executors send for a grant --- */
 bool fence_param(struct call *call, int64_t task, struct fence *out); /* false: call->err */
-bool grant_check(struct call *call, struct fence fence);              /* only the newest grant is heard; false: call->err */
+/* only the newest grant is heard; false: call->err */
+bool grant_check(struct call *call, struct fence fence);
 
-/* ---- artifacts (artifacts.c) ---- */
-/* artifacts_read: the `artifacts` of a finish: checked against what was sent; put behind the outputs (see artifacts_split). */
+/* --- artifacts (artifacts.c) --- */
+/* artifacts_read: the `artifacts` of a finish: checked against what was sent; put behind the outputs (see
+ * artifacts_split). */
 /* artifacts_read: the list of a finish, behind its outputs. */
-void artifacts_read(const struct doc_node *list, struct str path, struct arena *arena, struct err *err, struct finish_item *out);
-/* artifacts_split: what the store keeps as outputs is a JSON object and, on a second line, the array of artifacts if there are any. */
+void artifacts_read(
+    const struct doc_node *list, struct str path, struct arena *arena, struct err *err, struct finish_item *out);
+/* artifacts_split: what the store keeps as outputs is a JSON object and, on a second line, the array of artifacts if
+ * there are any. */
 struct str artifacts_split(struct str *outputs);
-/* artifacts_prove: notes which items list files that their attempts haven't uploaded, then calls `next`; or answers the call itself. */
+/* artifacts_prove: notes which items list files that their attempts haven't uploaded, then calls `next`; or answers the
+ * call itself. */
 void artifacts_prove(struct call *call, struct finish_item *items, size_t n, void (*next)(struct call *call));
 
-/* ---- followers ---- */
+/* --- followers --- */
 void events_wake(struct api *api);
 void logs_wake_followers(struct api *api, int64_t task);
 void logs_check_due(struct loop_timer *timer);
 void events_heartbeat_due(struct loop_timer *timer);
 
-/* ---- reads beside the loop (beside.c) ---- */
+/* --- reads beside the loop (beside.c) --- */
 void beside_begin(struct api *api);
 void beside_stop(struct beside *beside); /* its threads end; NULL: nothing */
 void beside_free(struct beside *beside); /* before the calls are dropped */
 void call_handle(struct call *call);     /* calls the route's handler, here or beside */
-/* call_beside: `fn`, which reads and ends the call, is run on a thread with that thread's api; where there are none, here. Nothing of the
- * call may be touched afterwards. A call_submit in it is done by the loop. call_home: `fn` on the loop's thread: now, or when the thread
- * gives the call back; the last thing that what runs beside does. call_moves: true: it was moved; false: it is to be done here. */
+/* call_beside: `fn`, which reads and ends the call, is run on a thread with that thread's api; where there are none,
+ * here. Nothing of the call may be touched afterwards. A call_submit in it is done by the loop. call_home: `fn` on the
+ * loop's thread: now, or when the thread gives the call back; the last thing that what runs beside does. call_moves:
+ * true: it was moved; false: it is to be done here. */
 void call_beside(struct call *call, handler_fn *fn);
 bool call_moves(struct call *call, handler_fn *fn);
 void call_home(struct call *call, handler_fn *fn);
-/* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the loop's thread, which
- * ends the call. */
+/* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the
+ * loop's thread, which ends the call. */
 void call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done);
-/* A chore is begun by the loop again and again, and not twice at once. read: on a thread, with its api; what it puts into `out` may live in
- * the arena; false: it came to nothing. done: on the loop's thread, with that. beside_chore_begin false: there are no threads. */
+/* A chore is begun by the loop again and again, and not twice at once. read: on a thread, with its api; what it puts
+ * into `out` may live in the arena; false: it came to nothing. done: on the loop's thread, with that.
+ * beside_chore_begin false: there are no threads. */
 struct beside_chore;
-struct beside_chore *beside_chore_new(bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out);
+struct beside_chore *beside_chore_new(
+    bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out);
 bool beside_chore_begin(struct api *api, struct beside_chore *chore);
 void beside_chore_free(struct beside_chore *chore); /* after beside_free */
 bool beside_chore_runs(const struct beside_chore *chore);
-/* store_there: can the loop read the store now? Never waits. If the loop's connection is lost, a thread reconnects it, and the loop leaves
- * the reader alone until then. */
+/* store_there: can the loop read the store now? Never waits. If the loop's connection is lost, a thread reconnects it,
+ * and the loop leaves the reader alone until then. */
 bool store_there(struct api *api);
 void waits_begin(struct api *api); /* at_least.c */
 void waits_end(struct api *api);
 
-/* ---- work on another thread (aside.c) ---- */
+/* --- work on another thread (aside.c) --- */
 struct aside {
     struct call *call;
     void (*work)(struct aside *aside); /* on its own thread; touches only this struct and what `state` points to */
-    void (*done)(struct aside *aside); /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
+    /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
+    void (*done)(struct aside *aside);
     void *state;
     struct err err;
     bool ok;
     struct aside_thread *thread; /* private */
 };
-/* aside_start: false: too many at once; the call was answered 503. aside_queue: short work with files, which waits for its turn. */
+/* aside_start: false: too many at once; the call was answered 503. aside_queue: short work with files, which waits for
+ * its turn. */
 bool aside_start(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
 bool aside_queue(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
 void aside_release(struct api *api); /* waits for what is running */
 void aside_init(struct api *api);
 
-/* ---- what attempts have sent before their finish (uploads.c) ---- */
+/* --- what attempts have sent before their finish (uploads.c) --- */
 struct uploads *uploads_new(struct api *api);
 void uploads_free(struct uploads *uploads); /* NULL: nothing */
 void uploads_touched(struct api *api);      /* a piece came */
-void uploads_ended(struct api *api, const struct finish_item *items, size_t n); /* answered finishes: what they sent is theirs now */
-/* uploads_room: bytes that uploads of the tenant's attempts may have together; 0: any. As many as its quota of files while it has kept less
- * than that, so that what runs isn't cut off by what was kept before; none (quota_full) from then on. So it has twice its quota at most. */
+/* answered finishes: what they sent is theirs now */
+void uploads_ended(struct api *api, const struct finish_item *items, size_t n);
+/* uploads_room: bytes that uploads of the tenant's attempts may have together; 0: any. As many as its quota of files
+ * while it has kept less than that, so that what runs isn't cut off by what was kept before; none (quota_full) from
+ * then on. So it has twice its quota at most. */
 bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct err *err);
 void files_used_release(struct files_used *used);
 
-/* ---- results of old tasks go (retention.c) ---- */
-/* ---- the coordination service's register ---- */
+/* --- results of old tasks go (retention.c) --- */
+/* --- the coordination service's register --- */
 void register_begin(struct api *api);
 void register_end(struct api *api);
 void register_soon(struct api *api); /* an executor came or went */
@@ -428,18 +484,20 @@ void config_differs_render(struct call *call, struct json *json, struct str serv
 void retention_stop(struct retention *retention); /* its thread ends */
 void retention_free(struct retention *retention); /* NULL: nothing */
 
-/* ---- openapi ---- */
+/* --- openapi --- */
 void openapi_build(struct buf *out, const char *version);
 
-/* ---- handlers, one for each row of route.def ---- */
+/* --- handlers, one for each row of route.def --- */
 #define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) handler_fn handler;
 #include "api/route.def"
 #undef ROUTE
 
-/* ---- stats.c: texts into an array: what keeps this server from taking work, that its clock jumped in the last hour ---- */
+/* --- stats.c: texts into an array: what keeps this server from taking work, that its clock jumped in the last hour ---
+ */
 void trouble_render(struct call *call, struct json *json);
 
-/* ---- servers.c: the servers that share the store; server_lives: of a row that servers_look gave, or servers_take had ---- */
+/* --- servers.c: the servers that share the store; server_lives: of a row that servers_look gave, or servers_take had
+ * --- */
 void servers_begin(struct api *api);
 void servers_end(struct api *api);
 void servers_take(struct api *api, const struct server_row *rows, size_t n); /* as they were read just now */

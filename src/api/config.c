@@ -1,8 +1,9 @@
 /* config: the keys that all servers of a site go by, shown and changed (`weir config`).
  *
- * A change is a document with site keys; all its faults are told with file, line and column, and then nothing is changed. Changes of all
- * servers follow one another by the lock `config` (src/coord/lock.c), first come, first served. It promises that what an answer calls
- * changed is what was changed, and that who asked is in the history. It fails with `unavailable` when the lock can't be had in time. */
+ * A change is a document with site keys; all its faults are told with file, line and column, and then nothing is
+ * changed. Changes of all servers follow one another by the lock `config` (src/coord/lock.c), first come, first served.
+ * It promises that what an answer calls changed is what was changed, and that who asked is in the history. It fails
+ * with `unavailable` when the lock can't be had in time. */
 #include <string.h>
 
 #include "api/answer.h"
@@ -14,7 +15,7 @@
 enum { FILE_NAME_MAX = 1000, LOCK_WAIT_MS = 10000 };
 #define TEXT_MAX (512 * KIB)
 
-/* ---- as it is ---- */
+/* --- as it is --- */
 
 /* key_render: a key as it is in force, also when nobody has said it yet. */
 static void key_render(struct json *json, const struct site_key *key)
@@ -47,7 +48,8 @@ void config_differs_render(struct call *call, struct json *json, struct str serv
     for (size_t k = 0; k < SITE_KEYS; k++)
         if (differs & 1 << k) {
             struct str text = str_fmt(&call->arena,
-                "the file of server '%.*s' says another '%s' than the site goes by: see weir config show; mend the file, or apply it (weir "
+                "the file of server '%.*s' says another '%s' than the site goes by: see weir config show; mend the "
+                "file, or apply it (weir "
                 "config apply, or SIGHUP to that server)",
                 STR_ARG(server), site_key_name(k));
             json_str(json, text);
@@ -107,9 +109,10 @@ void serve_config_get(struct call *call)
     call_home(call, config_show);
 }
 
-/* ---- changed ---- */
+/* --- changed --- */
 
-static void changes_render(struct call *call, struct json *json, const struct site_key *before, const struct site_key *after, size_t key)
+static void changes_render(
+    struct call *call, struct json *json, const struct site_key *before, const struct site_key *after, size_t key)
 {
     struct site_change *changes;
     size_t n = site_changes(&call->arena, key, before->body, after->body, &changes);
@@ -160,7 +163,8 @@ static bool change_read(struct call *call)
         return false;
     file->name = STR("weir.yaml");
     if (json_read_any(&reader, "text") == NULL)
-        err_item(&call->err, ERR_invalid, STR("/text"), "'text' is required: what a weir.yaml with the site's keys says");
+        err_item(
+            &call->err, ERR_invalid, STR("/text"), "'text' is required: what a weir.yaml with the site's keys says");
     json_read_str(&reader, "text", TEXT_MAX, &file->text);
     json_read_str(&reader, "file", FILE_NAME_MAX, &file->name);
     json_read_bool(&reader, "dry_run", &command->in.site.dry_run);
@@ -193,7 +197,8 @@ static void change_granted(struct coord_waiter *waiter, int64_t epoch)
 static void change_late(struct loop_timer *timer)
 {
     struct call *call = timer->owner;
-    call_refuse(call, ERR_unavailable, "another server is changing the site's keys and doesn't come to an end; try again");
+    call_refuse(
+        call, ERR_unavailable, "another server is changing the site's keys and doesn't come to an end; try again");
 }
 
 /* change_released: in any case, also when the client went away. */
@@ -216,7 +221,8 @@ void serve_config_apply(struct call *call)
         return;
     }
     struct change *change = ARENA_NEW(&call->arena, struct change);
-    *change = (struct change){ .waiter = { .granted = change_granted, .owner = call }, .late = { .due = change_late, .owner = call } };
+    *change = (struct change){ .waiter = { .granted = change_granted, .owner = call },
+        .late = { .due = change_late, .owner = call } };
     call->state = change;
     call->on_release = change_released;
     loop_arm(loop, &change->late, loop_now(loop) + LOCK_WAIT_MS);

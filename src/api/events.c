@@ -1,9 +1,10 @@
 /* events: what happened, as JSON lines or server-sent events, from any seq on, for as long as the client likes.
  *
- * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the client has taken what
- * was there, and never holds more than a batch beyond what the client has taken. A batch is read beside the loop where there are threads
- * for that; what woke the stream meanwhile counts when it is back. Filters: by lane in the store, by task here. One that doesn't follow and
- * can't be read to its end breaks off, so that nobody takes it for all there was. */
+ * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the
+ * client has taken what was there, and never holds more than a batch beyond what the client has taken. A batch is read
+ * beside the loop where there are threads for that; what woke the stream meanwhile counts when it is back. Filters: by
+ * lane in the store, by task here. One that doesn't follow and can't be read to its end breaks off, so that nobody
+ * takes it for all there was. */
 #include <string.h>
 
 #include "api/call.h"
@@ -50,7 +51,8 @@ static void event_add(struct events_stream *stream, const struct event *event)
         stream->limit--;
 }
 
-/* event_visible: what happens in a lane is its tenant's; the rest is TENANT/NAME's, or the site's, which is told to `default`. */
+/* event_visible: what happens in a lane is its tenant's; the rest is TENANT/NAME's, or the site's, which is told to
+ * `default`. */
 static bool event_visible(const struct call *call, const struct event *event)
 {
     struct str tenant = call->actor.tenant;
@@ -76,7 +78,8 @@ static bool batch_read(struct events_stream *stream)
     if (stream->lane < 0)
         return true;
     arena_reset(&stream->batch);
-    if (!reader_events(api->config.reader, &stream->batch, stream->since, stream->lane, BATCH, &events, &n, &last, &call->err))
+    if (!reader_events(
+            api->config.reader, &stream->batch, stream->since, stream->lane, BATCH, &events, &n, &last, &call->err))
         return false;
     for (size_t i = 0; i < n && stream->limit != 0; i++) {
         if (!stream->follow && events[i].seq > stream->until)
@@ -132,7 +135,8 @@ static void batch_run(struct call *call)
         call_home(call, batch_home);
 }
 
-/* pump: reads and sends until there is nothing more or the client has enough to take. The stream may be gone afterwards. */
+/* pump: reads and sends until there is nothing more or the client has enough to take. The stream may be gone
+ * afterwards. */
 static void pump(struct events_stream *stream)
 {
     struct call *call = stream->call;
@@ -173,7 +177,8 @@ static bool task_history(struct events_stream *stream)
     struct call *call = stream->call;
     struct event *events;
     size_t n;
-    if (!reader_task_events(call->api->config.reader, &stream->batch, stream->task, TASK_EVENTS_MAX, &events, &n, &call->err))
+    if (!reader_task_events(
+            call->api->config.reader, &stream->batch, stream->task, TASK_EVENTS_MAX, &events, &n, &call->err))
         return false;
     for (size_t i = n; i > 0 && stream->limit != 0; i--)
         if (events[i - 1].seq > stream->since && events[i - 1].seq <= stream->until)
@@ -206,7 +211,8 @@ static bool since_read(struct call *call, struct events_stream *stream)
     if (!call_param_i64(call, "since", 0, INT64_MAX, &stream->since))
         return false;
     if (last.len > 0 && stream->sse && (!str_to_i64(last, &stream->since) || stream->since < 0))
-        return err_item(&call->err, ERR_bad_request, STR("Last-Event-ID"), "the header Last-Event-ID must be the seq of an event");
+        return err_item(
+            &call->err, ERR_bad_request, STR("Last-Event-ID"), "the header Last-Event-ID must be the seq of an event");
     return true;
 }
 
@@ -257,7 +263,8 @@ void serve_events_get(struct call *call)
     stream->sse = accept.len > 0 && memmem(accept.ptr, accept.len, "text/event-stream", 17) != NULL;
     call_param_flag(call, "follow", &stream->follow);
     call_param_i64(call, "limit", 1, INT64_MAX, &stream->limit);
-    bool good = since_read(call, stream) && lane_read(call, stream) && task_read(call, stream, &answered) && call->err.code == ERR_none;
+    bool good = since_read(call, stream) && lane_read(call, stream) && task_read(call, stream, &answered) &&
+                call->err.code == ERR_none;
     if (answered)
         return;
     struct store_head head = { 0 };

@@ -1,21 +1,36 @@
-/* executors: registration, the long poll that claims, renews, reports and hears of cancels, and what people do to executors.
+/* executors: registration, the long poll that claims, renews, reports and hears of cancels, and what people do to
+ * executors.
  *
- * A poll is parsed here and parked in the engine; its answer is rendered when there is work, a cancel, or its time is over. Open polls are
- * counted by executor, so that /v1/nodes knows of a death sooner than the lease does. */
+ * A poll is parsed here and parked in the engine; its answer is rendered when there is work, a cancel, or its time is
+ * over. Open polls are counted by executor, so that /v1/nodes knows of a death sooner than the lease does. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/answer.h"
 #include "api/call.h"
 
-enum { AHEAD_MAX = 16, SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000,
-    POLLS_FEW = 64 };
+enum {
+    AHEAD_MAX = 16,
+    SLOTS_MAX = 100000,
+    RENEW_MAX = 100000,
+    LABELS_MAX = 64,
+    TEXT_MAX = 200,
+    SILENT_MS = 4500,
+    SILENT_SHORT_MS = 9000,
+    POLLS_FEW = 64
+};
 enum { KINDS_ALL = 1u << KIND_COMMAND | 1u << KIND_SCRIPT | 1u << KIND_IMAGE | 1u << KIND_DATA };
 
-/* Renewals whose fence was never given out for their task. A fence is opaque to who sends it, so they are refused as stale ones are: each
- * comes back among the cancels, in its own words, and the others are renewed. */
-struct stray_renewal { int64_t task; struct str fence; };
-struct stray_renewals { struct stray_renewal *items; size_t n, cap; };
+/* Renewals whose fence was never given out for their task. A fence is opaque to who sends it, so they are refused as
+ * stale ones are: each comes back among the cancels, in its own words, and the others are renewed. */
+struct stray_renewal {
+    int64_t task;
+    struct str fence;
+};
+struct stray_renewals {
+    struct stray_renewal *items;
+    size_t n, cap;
+};
 
 static int label_compare(const void *a, const void *b)
 {
@@ -30,7 +45,8 @@ static void labels_read(struct json_reader *reader, struct executor *out)
         return;
     size_t n = labels.value->n;
     if (n > LABELS_MAX) {
-        err_item(reader->err, ERR_invalid, labels.path, "'labels' has %zu members; at most %d are taken", n, LABELS_MAX);
+        err_item(
+            reader->err, ERR_invalid, labels.path, "'labels' has %zu members; at most %d are taken", n, LABELS_MAX);
         return;
     }
     out->labels = ARENA_ARRAY(reader->arena, struct label, n);
@@ -38,7 +54,8 @@ static void labels_read(struct json_reader *reader, struct executor *out)
         struct str name = labels.value->pairs[i].key->text, text;
         struct str path = json_pointer_add(reader->arena, labels.path, str_sub(name, 0, TEXT_MAX));
         if (!name_is_valid(name) || !node_is_text(labels.value->pairs[i].value, &text) || text.len > NAME_CHARS_MAX)
-            err_item(reader->err, ERR_invalid, path, "a label is a name with a string of at most %d bytes", NAME_CHARS_MAX);
+            err_item(
+                reader->err, ERR_invalid, path, "a label is a name with a string of at most %d bytes", NAME_CHARS_MAX);
         else
             out->labels[out->n_labels++] = (struct label){ str_dup(reader->arena, name), str_dup(reader->arena, text) };
     }
@@ -75,14 +92,16 @@ static void name_read(struct json_reader *reader, const char *field, bool requir
     }
 }
 
-/* polls_sweep: those of executors that have gone (engine/expiry.c) go, each time that there are twice as many as were left. */
+/* polls_sweep: those of executors that have gone (engine/expiry.c) go, each time that there are twice as many as were
+ * left. */
 static void polls_sweep(struct api *api)
 {
     struct executor_live ignored;
     if (api->polls.n < POLLS_FEW || api->polls.n < 2 * api->polls_left)
         return;
     MAP_EACH (&api->polls, entry) {
-        if (((const struct executor_poll *)entry->value)->open > 0 || engine_executor(api->config.engine, (int64_t)entry->key, &ignored))
+        if (((const struct executor_poll *)entry->value)->open > 0 ||
+            engine_executor(api->config.engine, (int64_t)entry->key, &ignored))
             continue;
         mem_free(map_take(&api->polls, entry->key));
     }
@@ -149,7 +168,8 @@ static struct executor *executor_elsewhere(struct call *call)
     struct executor **executors;
     size_t n = 0, n_found = 0;
     struct executor *found = NULL;
-    if (call->site && !call->tenant_named && !reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
+    if (call->site && !call->tenant_named &&
+        !reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
         call_problem(call);
         return NULL;
     }
@@ -159,7 +179,8 @@ static struct executor *executor_elsewhere(struct call *call)
     if (n_found == 1)
         return found;
     if (n_found > 1)
-        call_refuse(call, ERR_bad_request, "%zu tenants have an executor of that name: say which one with ?tenant=", n_found);
+        call_refuse(
+            call, ERR_bad_request, "%zu tenants have an executor of that name: say which one with ?tenant=", n_found);
     else
         call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
     return NULL;
@@ -221,7 +242,8 @@ static void put_or_null(struct json *json, const char *key, int64_t n)
         json_i64(json, n);
 }
 
-/* need_name: as `depends` wrote it; one that another has already is told by its id, so that a document never has a member twice. */
+/* need_name: as `depends` wrote it; one that another has already is told by its id, so that a document never has a
+ * member twice. */
 static struct str need_name(
     struct arena *arena, const struct grant *grant, const struct need *need, struct str name, struct smap *seen)
 {
@@ -272,7 +294,8 @@ static void need_render(struct api *api, struct json *json, const struct need *n
     json_object_end(json);
 }
 
-/* needs_render: WEIR_NEEDS of the job; and the names of the tasks whose members are named otherwise, for WEIR_OUTPUT_<TASK>_<NAME>. */
+/* needs_render: WEIR_NEEDS of the job; and the names of the tasks whose members are named otherwise, for
+ * WEIR_OUTPUT_<TASK>_<NAME>. */
 static void needs_render(struct api *api, struct json *json, const struct grant *grant)
 {
     struct arena arena = { 0 };
@@ -285,8 +308,9 @@ static void needs_render(struct api *api, struct json *json, const struct grant 
     json_object_begin(json);
     for (size_t i = 0; i < n; i++) {
         const struct task *task = &grant->needs[i].task;
-        names[n_other][1] =
-            task->variant.len > 0 ? str_fmt(&arena, "%.*s[%.*s]", STR_ARG(task->name), STR_ARG(task->variant)) : task->name;
+        names[n_other][1] = task->variant.len > 0
+                                ? str_fmt(&arena, "%.*s[%.*s]", STR_ARG(task->name), STR_ARG(task->variant))
+                                : task->name;
         names[n_other][0] = need_name(&arena, grant, &grant->needs[i], names[n_other][1], &seen);
         json_key_str(json, names[n_other][0]);
         need_render(api, json, &grant->needs[i]);
@@ -389,7 +413,8 @@ static void poll_answered(struct call *call)
     json_array_begin(&json);
     for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
         const struct cancel_order *cancel = &command->out.poll.cancels[i];
-        cancel_render(&json, cancel->fence.task, str_of(fence_seal(&call->api->fence_key, cancel->fence).z), cancel->signal, cancel->stale);
+        cancel_render(&json, cancel->fence.task, str_of(fence_seal(&call->api->fence_key, cancel->fence).z),
+            cancel->signal, cancel->stale);
     }
     for (size_t i = 0; strays != NULL && i < strays->n; i++)
         cancel_render(&json, strays->items[i].task, strays->items[i].fence, "KILL", true);
@@ -427,15 +452,18 @@ static void renew_read(struct call *call, struct json_reader *reader)
         } else if (fence_open(&call->api->fence_key, text, fence) && (task == 0 || task == fence->task))
             command->in.poll.n_renew++;
         else if (task > 0 || (task = fence_task(text)) > 0)
-            *ARENA_PUSH(&call->arena, strays->items, strays->n, strays->cap) = (struct stray_renewal){ task, str_dup(&call->arena, text) };
+            *ARENA_PUSH(&call->arena, strays->items, strays->n, strays->cap) =
+                (struct stray_renewal){ task, str_dup(&call->arena, text) };
         else
-            err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' is no grant's, and no 'task' is named");
+            err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"),
+                "'fence' is no grant's, and no 'task' is named");
         json_read_end(&item);
     }
 }
 
-/* seen_read: the newest event that the executor was told of, as an answer gave it. What this site hasn't signed (also a bare number, which
- * older executors send) says nothing: else whoever may poll could make every fence of the site stale. */
+/* seen_read: the newest event that the executor was told of, as an answer gave it. What this site hasn't signed (also a
+ * bare number, which older executors send) says nothing: else whoever may poll could make every fence of the site
+ * stale. */
 static void seen_read(struct call *call, struct json_reader *reader)
 {
     struct command *command = &call->command;
@@ -445,14 +473,17 @@ static void seen_read(struct call *call, struct json_reader *reader)
     if (value == NULL || node_is_whole(value, &bare))
         return;
     if (!node_is_text(value, &text) || text.len > TEXT_MAX)
-        err_item(&call->err, ERR_invalid, json_read_path(reader, "seen"), "'seen' must be the 'seen' of an answer, or be left out");
-    else if (!seen_open(&call->api->fence_key, &call->arena, text, &command->in.poll.seen_incarnation, &command->in.poll.seen_seq))
+        err_item(&call->err, ERR_invalid, json_read_path(reader, "seen"),
+            "'seen' must be the 'seen' of an answer, or be left out");
+    else if (!seen_open(&call->api->fence_key, &call->arena, text, &command->in.poll.seen_incarnation,
+                 &command->in.poll.seen_seq))
         command->in.poll.seen_seq = 0;
 }
 
 static void poll_submit(struct call *call)
 {
-    poll_opened(call, map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor)); /* else when the engine has answered */
+    /* else when the engine has answered */
+    poll_opened(call, map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor));
     auth_stream_began(call);
     call->on_gone = poll_left;
     call->on_release = poll_closed;
@@ -552,7 +583,8 @@ struct executors_page {
 static bool executors_read(struct call *call)
 {
     struct executors_page *read = call->state;
-    return reader_executors_page(call->api->config.reader, &call->arena, &read->page, &read->rows, &read->n, &call->err);
+    return reader_executors_page(
+        call->api->config.reader, &call->arena, &read->page, &read->rows, &read->n, &call->err);
 }
 
 static void executors_render(struct call *call)
@@ -566,7 +598,8 @@ static void executors_render(struct call *call)
     json_array_begin(&json);
     for (size_t i = 0; i < n; i++) {
         struct executor_live heard;
-        const struct executor_live *live = engine_executor(call->api->config.engine, read->rows[i]->id, &heard) ? &heard : NULL;
+        const struct executor_live *live =
+            engine_executor(call->api->config.engine, read->rows[i]->id, &heard) ? &heard : NULL;
         render_executor(&json, read->rows[i], live, executor_state_now(call->api, read->rows[i], live));
     }
     call_next(call, &json, more, n ? read->rows[n - 1]->id : 0);

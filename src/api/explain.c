@@ -1,7 +1,7 @@
 /* explain: /why and /graph: what surrounds a task.
  *
- * It reads the facts that core/why judges, and walks the edges around a task in both directions. The walk is done in pieces between other
- * work of the loop and ends at 5,000 tasks, which the answer says (`truncated`). */
+ * It reads the facts that core/why judges, and walks the edges around a task in both directions. The walk is done in
+ * pieces between other work of the loop and ends at 5,000 tasks, which the answer says (`truncated`). */
 #include <string.h>
 
 #include "api/answer.h"
@@ -10,7 +10,14 @@
 #include "core/why.h"
 #include "io/clock.h"
 
-enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000, DOOMED_MAX = 200, GAP_READ_MAX = 200 };
+enum {
+    GRAPH_TASKS_MAX = 5000,
+    GRAPH_STEP = 100,
+    HOLDERS_MAX = 20,
+    AHEAD_MAX = 10000,
+    DOOMED_MAX = 200,
+    GAP_READ_MAX = 200
+};
 
 static const char *const verdicts[] = {
     [WHY_RUNNING] = "running", [WHY_ENDED] = "ended", [WHY_WAITING] = "waiting", [WHY_NEVER] = "never"
@@ -28,7 +35,9 @@ static void preds_collect(struct call *call, const struct task_view *view, struc
     facts->preds = ARENA_ARRAY(&call->arena, struct why_pred, view->n_needs);
     for (size_t i = 0; i < view->n_needs; i++) {
         const struct edge_view *edge = &view->needs[i];
-        if (edge->kind != EDGE_CANCELS && !edge_counts(edge->kind, edge->flags)) continue; /* it had the lock before that one */
+        /* it had the lock before that one */
+        if (edge->kind != EDGE_CANCELS && !edge_counts(edge->kind, edge->flags))
+            continue;
         facts->preds[facts->n_preds++] = (struct why_pred){ .id = edge->id,
             .key = view_key(call->api, &call->arena, edge),
             .state = edge->state,
@@ -41,10 +50,13 @@ static void preds_collect(struct call *call, const struct task_view *view, struc
 static bool edge_is_open(const struct why_pred *pred)
 {
     bool ended = state_ended(pred->state);
-    return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : pred->fired && !ended;
+    return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D
+           : pred->kind == EDGE_AFTER ? !ended
+                                      : pred->fired && !ended;
 }
 
-/* untold_collect: more is waited for than its edges show: something has ended, and the task is still to be told of it. */
+/* untold_collect: more is waited for than its edges show: something has ended, and the task is still to be told of it.
+ */
 static bool untold_collect(struct call *call, struct why_facts *facts)
 {
     int64_t open = 0;
@@ -106,7 +118,8 @@ static bool gap_collect(struct call *call, struct why_facts *facts)
     int64_t missing;
     if (facts->task.state != STATE_Q || facts->task.rev == 0)
         return true;
-    if (!reader_archive(call->api->config.reader, &call->arena, call->actor.tenant, facts->lane_name, &view, &found, &call->err))
+    if (!reader_archive(
+            call->api->config.reader, &call->arena, call->actor.tenant, facts->lane_name, &view, &found, &call->err))
         return false;
     if (!found || view.archive.next > facts->task.rev)
         return true;
@@ -118,8 +131,8 @@ static bool gap_collect(struct call *call, struct why_facts *facts)
     return missing == 0 || gap_read(call, view.archive.lane, facts->task.rev, &facts->gap);
 }
 
-/* What will have ended by the time the task is ready: all that it comes after, what it supersedes then, and what those would have
- * superseded. */
+/* What will have ended by the time the task is ready: all that it comes after, what it supersedes then, and what those
+ * would have superseded. */
 struct doomed {
     int64_t *ids;
     size_t n, cap;
@@ -136,7 +149,8 @@ static bool doomed_has(const struct doomed *doomed, int64_t id)
 /* doomed_collect: `of`'s cancels edges; executing tasks behind them have to die first and become facts of their own. */
 static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *cap, struct doomed *doomed)
 {
-    for (size_t at = 0; at <= doomed->n && at < DOOMED_MAX; at++) { /* 0: the task itself; the list grows while it is walked */
+    /* 0: the task itself; the list grows while it is walked */
+    for (size_t at = 0; at <= doomed->n && at < DOOMED_MAX; at++) {
         int64_t of = at == 0 ? facts->task.id : doomed->ids[at - 1];
         struct edge_view *views;
         size_t n;
@@ -161,7 +175,8 @@ static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *c
     }
     for (size_t i = 0; i < facts->n_preds; i++) {
         const struct why_pred *pred = &facts->preds[i];
-        if (!state_ended(pred->state) && (pred->kind != EDGE_CANCELS || pred->fired || pred->due) && !doomed_has(doomed, pred->id))
+        if (!state_ended(pred->state) && (pred->kind != EDGE_CANCELS || pred->fired || pred->due) &&
+            !doomed_has(doomed, pred->id))
             *ARENA_PUSH(&call->arena, doomed->ids, doomed->n, doomed->cap) = pred->id;
     }
     return true;
@@ -191,8 +206,8 @@ static bool class_served(struct call *call, const struct task *task)
     return crew.active > 0;
 }
 
-/* A waiter whose own lane was paused since, or whose executors are gone, lets others pass; one that the same keeps back goes on with the
- * task. */
+/* A waiter whose own lane was paused since, or whose executors are gone, lets others pass; one that the same keeps back
+ * goes on with the task. */
 static bool gives_way(struct call *call, const struct why_facts *facts, int64_t waiter)
 {
     struct reader *reader = call->api->config.reader;
@@ -214,7 +229,8 @@ static struct str holder_text(struct call *call, int64_t task)
     return foreign ? STR("another tenant") : key_text(call->api, &call->arena, 0, task);
 }
 
-static bool slot_collect(struct call *call, const struct why_facts *facts, const struct doomed *doomed, struct why_slot *out)
+static bool slot_collect(
+    struct call *call, const struct why_facts *facts, const struct doomed *doomed, struct why_slot *out)
 {
     struct reader *reader = call->api->config.reader;
     struct hold *users;
@@ -251,8 +267,8 @@ static bool slot_add(struct call *call, struct why_facts *facts, const struct do
     return slot_collect(call, facts, doomed, out);
 }
 
-/* quota_find: the one that stands for the running tasks of the tenant, where these are limited. It stays while the configuration does, so
- * it is looked for once. */
+/* quota_find: the one that stands for the running tasks of the tenant, where these are limited. It stays while the
+ * configuration does, so it is looked for once. */
 static bool quota_find(struct call *call, struct slot **out)
 {
     struct reader *reader = call->api->config.reader;
@@ -290,7 +306,8 @@ static bool holds_collect(struct call *call, struct why_facts *facts)
         return true;
     facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, n_wanted + 1);
     for (size_t i = 0; i < n_wanted; i++)
-        if (!reader_slot(reader, &call->arena, wanted[i], &slot, &call->err) || (slot != NULL && !slot_add(call, facts, &doomed, slot)))
+        if (!reader_slot(reader, &call->arena, wanted[i], &slot, &call->err) ||
+            (slot != NULL && !slot_add(call, facts, &doomed, slot)))
             return false;
     if (!quota_find(call, &slot))
         return false;
@@ -336,10 +353,12 @@ void serve_tasks_why(struct call *call)
     struct task_view view;
     if (!call_task_view(call, &view))
         return;
-    struct why_facts facts = { .task = view.task, .lane_name = view.lane_name, .ready_ahead = -1, .now = clock_wall_ms() };
+    struct why_facts facts = {
+        .task = view.task, .lane_name = view.lane_name, .ready_ahead = -1, .now = clock_wall_ms()
+    };
     preds_collect(call, &view, &facts);
-    if (!untold_collect(call, &facts) || !gap_collect(call, &facts) || !lanes_collect(call, &facts) || !holds_collect(call, &facts) ||
-        !executors_collect(call, &facts)) {
+    if (!untold_collect(call, &facts) || !gap_collect(call, &facts) || !lanes_collect(call, &facts) ||
+        !holds_collect(call, &facts) || !executors_collect(call, &facts)) {
         call_problem(call);
         return;
     }

@@ -1,8 +1,9 @@
-/* fence: what an executor has to give back unchanged: the fence of a grant, and the newest event that a server has told it of.
+/* fence: what an executor has to give back unchanged: the fence of a grant, and the newest event that a server has told
+ * it of.
  *
- * Both are numbers that anybody could write down, so each carries a tag: SipHash-2-4 of the numbers, keyed with a secret of the site
- * (job_token_open, store/secret.h), the same at all its servers. Nothing is stored. A text whose tag is wrong is as good as none: a fence
- * that was never given out, a `seen` that nobody told. */
+ * Both are numbers that anybody could write down, so each carries a tag: SipHash-2-4 of the numbers, keyed with a
+ * secret of the site (job_token_open, store/secret.h), the same at all its servers. Nothing is stored. A text whose tag
+ * is wrong is as good as none: a fence that was never given out, a `seen` that nobody told. */
 #include <endian.h>
 #include <sodium.h>
 #include <string.h>
@@ -75,7 +76,8 @@ struct str seen_seal(const struct fence_key *key, struct arena *arena, uint64_t 
     return str_fmt(arena, "%016llx-%lld-%s", (unsigned long long)incarnation, (long long)seq, tag);
 }
 
-bool seen_open(const struct fence_key *key, struct arena *arena, struct str text, uint64_t *out_incarnation, int64_t *out_seq)
+bool seen_open(
+    const struct fence_key *key, struct arena *arena, struct str text, uint64_t *out_incarnation, int64_t *out_seq)
 {
     struct str front, tag;
     struct fence fence; /* the same form, but for the grant: INCARNATION-SEQ */

@@ -1,7 +1,8 @@
 /* finish: reports of ended attempts, one by one or in bulk, alone or inside a poll.
  *
- * Each item is read by itself: one that can't be read is answered 422 in its place and the others count. Two reports with the same fence
- * are the same when their meaning is (exit, signal, outcome, outputs, length of the log), whatever order or spelling they came in. */
+ * Each item is read by itself: one that can't be read is answered 422 in its place and the others count. Two reports
+ * with the same fence are the same when their meaning is (exit, signal, outcome, outputs, length of the log), whatever
+ * order or spelling they came in. */
 #include <sodium.h>
 #include <string.h>
 
@@ -33,23 +34,26 @@ static struct str path_of(struct finish_read *r, const char *name)
     return json_pointer_add(r->arena, r->path, str_of(name));
 }
 
-static void number_read(struct finish_read *r, const char *name, const struct doc_node *value, int64_t min, int64_t max, int64_t *out)
+static void number_read(
+    struct finish_read *r, const char *name, const struct doc_node *value, int64_t min, int64_t max, int64_t *out)
 {
     int64_t n;
     if (!node_is_whole(value, &n))
         err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a whole number, not %s", name, json_found(value));
     else if (n < min || n > max)
-        err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be from %lld to %lld, not %lld", name, (long long)min, (long long)max,
-            (long long)n);
+        err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be from %lld to %lld, not %lld", name,
+            (long long)min, (long long)max, (long long)n);
     else
         *out = n;
 }
 
-static bool text_read(struct finish_read *r, const char *name, const struct doc_node *value, size_t len_max, struct str *out)
+static bool text_read(
+    struct finish_read *r, const char *name, const struct doc_node *value, size_t len_max, struct str *out)
 {
     struct str text;
     if (!node_is_text(value, &text))
-        return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a string, not %s", name, json_found(value));
+        return err_item(
+            r->err, ERR_invalid, path_of(r, name), "'%s' must be a string, not %s", name, json_found(value));
     if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
         return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must not contain a NUL character", name);
     if (text.len > len_max)
@@ -81,7 +85,8 @@ static void read_outputs(struct finish_read *r, const struct doc_node *value)
     struct json json = json_to(&out);
     json_object_begin(&json);
     for (size_t i = 0; i < value->n; i++) {
-        struct str name = pairs[i].key->text, at = json_pointer_add(r->arena, path, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX));
+        struct str name = pairs[i].key->text,
+                   at = json_pointer_add(r->arena, path, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX));
         if (!output_name_is_valid(name))
             err_item(r->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
         else if (!node_is_text(pairs[i].value, &text) || text.len > OUTPUT_VALUE_BYTES_MAX)
@@ -103,7 +108,9 @@ static void read_log(struct finish_read *r, const struct doc_node *value)
         return;
     unsigned char *bytes = arena_alloc(r->arena, text.len + 1);
     size_t n = 0;
-    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 || n > LOG_TAIL_MAX)
+    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) !=
+            0 ||
+        n > LOG_TAIL_MAX)
         err_item(r->err, ERR_invalid, path_of(r, "log"), "'log' must be at most %d bytes in base64", LOG_TAIL_MAX);
     else
         r->out->log = (struct str){ (const char *)bytes, n };
@@ -117,7 +124,8 @@ static void read_outcome(struct finish_read *r, const struct doc_node *value)
     r->out->outcome = outcome_find(text);
     if (r->out->outcome == OUTCOME_none)
         err_item(r->err, ERR_invalid, path_of(r, "outcome"),
-            "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"%.*s\"",
+            "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not "
+            "\"%.*s\"",
             STR_ARG(text));
 }
 
@@ -127,8 +135,8 @@ static void read_time(struct finish_read *r, const char *name, const struct doc_
     struct str text;
     int64_t when;
     if (text_read(r, name, value, 64, &text) && !when_parse(text, &when))
-        err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"",
-            name, STR_ARG(text));
+        err_item(r->err, ERR_invalid, path_of(r, name),
+            "'%s' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"", name, STR_ARG(text));
 }
 
 static bool reason_good(struct str reason)
@@ -267,8 +275,9 @@ static void read_usage(struct finish_read *r, const struct doc_node *value)
     r->path = outside;
 }
 
-static const struct field finish_fields[] = { FIELD(task), FIELD(fence), FIELD(exit), FIELD(usage), FIELD(log_bytes), FIELD(signal),
-    FIELD(outcome), FIELD(outputs), FIELD(artifacts), FIELD(reason), FIELD(log_offset), FIELD(log), FIELD(started), FIELD(finished) };
+static const struct field finish_fields[] = { FIELD(task), FIELD(fence), FIELD(exit), FIELD(usage), FIELD(log_bytes),
+    FIELD(signal), FIELD(outcome), FIELD(outputs), FIELD(artifacts), FIELD(reason), FIELD(log_offset), FIELD(log),
+    FIELD(started), FIELD(finished) };
 
 /* fence_settle: which grant the report is about. `task`: the one that the address names; 0: any. */
 static void fence_settle(struct finish_read *r, int64_t task)
@@ -284,24 +293,30 @@ static void fence_settle(struct finish_read *r, int64_t task)
     if (!opened && given == 0)
         given = fence_task(r->fence);
     if (task > 0 && given != task)
-        err_item(r->err, ERR_invalid, path_of(r, "task"), "'task' must be %lld here, not %lld", (long long)task, (long long)given);
+        err_item(r->err, ERR_invalid, path_of(r, "task"), "'task' must be %lld here, not %lld", (long long)task,
+            (long long)given);
     else if (given > 0 && (!opened || given != out->fence.task))
-        out->fence = (struct fence){ .task = given }; /* opaque to who sends it: one that was never given out is as stale as an old one */
+        /* opaque to who sends it: one that was never given out is as stale as an old one */
+        out->fence = (struct fence){ .task = given };
     else if (!opened)
-        err_item(r->err, ERR_invalid, path_of(r, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(r->fence));
+        err_item(r->err, ERR_invalid, path_of(r, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"",
+            STR_ARG(r->fence));
 }
 
-bool finish_read(const struct fence_key *key, struct arena *arena, const struct doc_node *value, struct str path, int64_t task,
-    struct finish_item *out, struct err *err)
+bool finish_read(const struct fence_key *key, struct arena *arena, const struct doc_node *value, struct str path,
+    int64_t task, struct finish_item *out, struct err *err)
 {
     struct finish_read r = { .key = key, .arena = arena, .err = err, .path = path, .out = out };
-    *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .task = task };
+    *out = (struct finish_item){
+        .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .task = task
+    };
     out->malformed = true;
     out->code = ERR_invalid;
     if (value->kind != NODE_MAPPING)
-        return path.len == 0 ? err_item(err, ERR_invalid, path, "the document must be an object, not %s", json_found(value))
-                             : err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s", STR_ARG(str_sub(path, 1, path.len)),
-                                   json_found(value));
+        return path.len == 0
+                   ? err_item(err, ERR_invalid, path, "the document must be an object, not %s", json_found(value))
+                   : err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s",
+                         STR_ARG(str_sub(path, 1, path.len)), json_found(value));
     fields_read(&r, value, finish_fields, sizeof finish_fields / sizeof finish_fields[0]);
     fence_settle(&r, task);
     if (r.artifacts != NULL)

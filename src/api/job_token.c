@@ -1,9 +1,9 @@
 /* job_token: the token a running job gets, good for its own task only.
  *
- * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read its own task and
- * those that it depends on, and post new tasks; of its own archive it may read the files and post revisions (they know their cause); it
- * opens nothing else. The key is
- * derived from the store's secret, which all servers of a site share and no backup carries. */
+ * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read
+ * its own task and those that it depends on, and post new tasks; of its own archive it may read the files and post
+ * revisions (they know their cause); it opens nothing else. The key is derived from the store's secret, which all
+ * servers of a site share and no backup carries. */
 #include <sodium.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ enum { MAC_BYTES = 16 };
 
 bool job_token_open(struct api *api, struct err *err)
 {
-    static const unsigned char jobs[] = "weir job tokens", tokens[] = "weir tokens made with a key", fences[] = "weir fences";
+    static const unsigned char jobs[] = "weir job tokens", tokens[] = "weir tokens made with a key",
+                               fences[] = "weir fences";
     uint8_t secret[STORE_SECRET_BYTES];
     if (!store_secret(api->config.store, secret, err))
         return false;
@@ -105,8 +106,8 @@ static int64_t path_task(const struct call *call)
     int64_t id = 0;
     if (!key_parse(call->arg, &key, &ignored))
         return 0;
-    if (key.kind == KEY_TASK && !reader_find(call->api->config.reader, call->actor.tenant, key.lane, key.rev, key.name, key.variant,
-        key.run, &id, &ignored))
+    if (key.kind == KEY_TASK && !reader_find(call->api->config.reader, call->actor.tenant, key.lane, key.rev, key.name,
+                                    key.variant, key.run, &id, &ignored))
         return 0;
     return key.kind == KEY_TASK ? id : key.id;
 }

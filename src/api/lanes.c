@@ -89,12 +89,14 @@ static void lane_command(struct call *call, bool pause)
     struct json_reader reader;
     struct command *command = &call->command;
     if (!name_is_valid(call->arg) || (name_is_reserved(call->arg) && !str_eqz(call->arg, "all"))) {
-        call_refuse(call, ERR_invalid, "'%.*s' can't be the name of a queue or an archive", STR_ARG(str_sub(call->arg, 0, 100)));
+        call_refuse(call, ERR_invalid, "'%.*s' can't be the name of a queue or an archive",
+            STR_ARG(str_sub(call->arg, 0, 100)));
         return;
     }
     if (str_eqz(call->arg, "all") && (!call->site || call->tenant_named)) {
         call_refuse(call, ERR_forbidden,
-            "'all' is everybody's: this needs the site's admin (a token of the tenant 'default' with 'admin'), who names no tenant");
+            "'all' is everybody's: this needs the site's admin (a token of the tenant 'default' with 'admin'), who "
+            "names no tenant");
         return;
     }
     if (!call_object_or_nothing(call, &reader))

@@ -1,14 +1,15 @@
 /* logs: the output of attempts: appended by executors at offsets, read by people, followed while it grows.
  *
- * A chunk is checked against the task's newest grant, then stored byte-exactly by store/logs. A reader sees the stored bytes and, behind
- * them, the last bytes that came with the finish. A follower is woken by new chunks and by commits, and ends when the attempt has ended and
- * all is sent.
+ * A chunk is checked against the task's newest grant, then stored byte-exactly by store/logs. A reader sees the stored
+ * bytes and, behind them, the last bytes that came with the finish. A follower is woken by new chunks and by commits,
+ * and ends when the attempt has ended and all is sent.
  *
- * Pieces are read beside the loop where there are threads for that. One that can't be read breaks a stream off, unless it follows: who
- * follows asks again from where it came to.
+ * Pieces are read beside the loop where there are threads for that. One that can't be read breaks a stream off, unless
+ * it follows: who follows asks again from where it came to.
  *
- * Bytes that an ended attempt wrote and nobody has (a worker that didn't send them, a disk that lost them) are never passed over in
- * silence: who asks for such bytes gets a problem, who asks for what is before them gets that, exactly, and a header with their number. */
+ * Bytes that an ended attempt wrote and nobody has (a worker that didn't send them, a disk that lost them) are never
+ * passed over in silence: who asks for such bytes gets a problem, who asks for what is before them gets that, exactly,
+ * and a header with their number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ struct log_stream {
     bool pumping, woken;     /* pumping: also while a thread reads */
     bool good, whole, again; /* what the last step came to; again: there may be more at once */
     int64_t missing;         /* bytes that nobody has */
-    struct log_tail tail; /* bytes of the finish, in the call's arena */
+    struct log_tail tail;    /* bytes of the finish, in the call's arena */
     bool tail_known;
     struct buf out;
     struct list_node node;
@@ -39,7 +40,8 @@ struct log_appended {
     struct log_position position;
 };
 
-/* owner_check: a grant is its executor's, and that is its token's; `admin` speaks for all of the tenant's (call_task_of_executor). */
+/* owner_check: a grant is its executor's, and that is its token's; `admin` speaks for all of the tenant's
+ * (call_task_of_executor). */
 static bool owner_check(struct call *call, struct fence fence)
 {
     int64_t owner = -1;
@@ -49,7 +51,8 @@ static bool owner_check(struct call *call, struct fence fence)
     if (!reader_grant_owner(call->api->config.reader, fence.task, fence.grant, &owner, &found, &call->err))
         return false;
     if (found && owner >= 0 && owner != call->token)
-        return err_set(&call->err, ERR_forbidden, "task %lld was granted to an executor of another token", (long long)fence.task);
+        return err_set(
+            &call->err, ERR_forbidden, "task %lld was granted to an executor of another token", (long long)fence.task);
     return true;
 }
 
@@ -113,7 +116,8 @@ void serve_logs_post(struct call *call)
         good = err_item(&call->err, ERR_bad_request, STR("offset"), "the query parameter 'offset' is required");
     enum task_state state = STATE_NONE;
     if (!good || !grant_state(call, fence, &state) ||
-        !logs_append(call->api->config.logs, appended->task, fence.grant, offset, call->request->body, &appended->position, &call->err)) {
+        !logs_append(call->api->config.logs, appended->task, fence.grant, offset, call->request->body,
+            &appended->position, &call->err)) {
         call_problem(call);
         return;
     }
@@ -147,7 +151,8 @@ static bool attempt_find(struct call *call, const struct task_view *view, int64_
         return err_set(&call->err, ERR_not_found, "the task has no attempt %lld", (long long)number);
     stream->grant = found != NULL ? found->grant : 0;
     stream->wrote = found != NULL && found->finished > 0 ? found->log_bytes : -1;
-    stream->ended = found != NULL ? found->finished > 0 || found->grant < view->task.grant : state_ended(view->task.state);
+    stream->ended =
+        found != NULL ? found->finished > 0 || found->grant < view->task.grant : state_ended(view->task.state);
     return true;
 }
 
@@ -189,14 +194,15 @@ static bool state_refresh(struct log_stream *stream)
 static bool tail_add(struct log_stream *stream, int64_t stored)
 {
     struct call *call = stream->call;
-    if (!stream->tail_known && !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail,
-                                   &stream->tail_known, &call->err))
+    if (!stream->tail_known && !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant,
+                                   &stream->tail, &stream->tail_known, &call->err))
         return false;
     if (!stream->tail_known || stream->offset < stored)
         return true;
     int64_t end = stream->tail.offset + (int64_t)stream->tail.bytes.len;
     if (stream->offset >= stream->tail.offset && stream->offset < end)
-        buf_add_str(&stream->out, str_sub(stream->tail.bytes, (size_t)(stream->offset - stream->tail.offset), stream->tail.bytes.len));
+        buf_add_str(&stream->out,
+            str_sub(stream->tail.bytes, (size_t)(stream->offset - stream->tail.offset), stream->tail.bytes.len));
     return true;
 }
 
@@ -233,7 +239,8 @@ static void step_run(struct call *call)
         int64_t grant = stream->grant;
         stream->whole = !stream->follow || stream->ended;
         stream->good = stream->whole || state_refresh(stream);
-        stream->again = stream->ended || stream->grant != grant; /* it has ended or begun meanwhile: there may be bytes from then */
+        /* it has ended or begun meanwhile: there may be bytes from then */
+        stream->again = stream->ended || stream->grant != grant;
     }
     if (call->beside != NULL)
         call_home(call, step_home);
@@ -299,16 +306,18 @@ static bool total_bytes(struct log_stream *stream, int64_t *out)
     if (stream->grant == 0)
         return true;
     if (!logs_size(call->api->config.logs, stream->task, stream->grant, out, &call->err) ||
-        !reader_log_tail(
-            call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail, &stream->tail_known, &call->err))
+        !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail,
+            &stream->tail_known, &call->err))
         return false;
-    int64_t end = stream->tail_known && stream->tail.offset <= *out ? stream->tail.offset + (int64_t)stream->tail.bytes.len : 0;
+    int64_t end =
+        stream->tail_known && stream->tail.offset <= *out ? stream->tail.offset + (int64_t)stream->tail.bytes.len : 0;
     if (end > *out)
         *out = end;
     return true;
 }
 
-/* missing_bytes: how many of the bytes that the attempt wrote nobody has; total: those there are from the beginning on. */
+/* missing_bytes: how many of the bytes that the attempt wrote nobody has; total: those there are from the beginning on.
+ */
 static int64_t missing_bytes(const struct log_stream *stream, int64_t total)
 {
     int64_t there = total;
@@ -341,7 +350,8 @@ static void small_answer(struct call *call)
 {
     const struct log_stream *stream = call->state;
     struct i64_text count = i64_format(stream->missing);
-    const char *const headers[] = { "X-Content-Type-Options", "nosniff", stream->missing > 0 ? "Weir-Log-Missing" : NULL, count.z, NULL };
+    const char *const headers[] = { "X-Content-Type-Options", "nosniff",
+        stream->missing > 0 ? "Weir-Log-Missing" : NULL, count.z, NULL };
     call_answer_as(call, 200, "application/octet-stream", buf_str(&call->out), headers);
 }
 
@@ -394,18 +404,20 @@ void serve_logs_get(struct call *call)
         stream->offset = total - tail;
     if ((view.task.marks & MARK_PRUNED) && total == 0 && stream->wrote > 0) {
         call_refuse(call, ERR_not_found,
-            "the log of this task, %lld bytes, is gone: retention let it go; what the task was and how it ended is kept",
+            "the log of this task, %lld bytes, is gone: retention let it go; what the task was and how it ended is "
+            "kept",
             (long long)stream->wrote);
         return;
     }
     stream->missing = missing_bytes(stream, total);
     if (stream->missing > 0 && missing_asked(stream, total)) {
-        call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on", (long long)stream->missing,
-            (long long)stream->wrote, (long long)total);
+        call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on",
+            (long long)stream->missing, (long long)stream->wrote, (long long)total);
         return;
     }
     bool small = small_read(stream, total);
-    if (call->err.code != ERR_none || (!small && !piece_read(stream))) /* before the answer begins: it may have to be another one */
+    /* before the answer begins: it may have to be another one */
+    if (call->err.code != ERR_none || (!small && !piece_read(stream)))
         call_problem(call);
     else
         call_home(call, small ? small_answer : stream_open);

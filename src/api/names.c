@@ -1,8 +1,8 @@
 /* names: lanes and tasks by the texts that people know them by, without a read for each.
  *
- * Lanes are never renamed: those that were asked for are kept. A queue that has had no task may still become an archive: it is looked at
- * again. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an id is at hand, the key is
- * read once and kept. A task that can't be read is written as its id. */
+ * Lanes are never renamed: those that were asked for are kept. A queue that has had no task may still become an
+ * archive: it is looked at again. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and
+ * where only an id is at hand, the key is read once and kept. A task that can't be read is written as its id. */
 #include <string.h>
 
 #include "api/call.h"
@@ -100,7 +100,8 @@ bool task_is_foreign(struct api *api, int64_t task, struct str tenant)
     struct err err = { 0 };
     struct task row;
     bool found = false;
-    bool own = reader_row(api->config.reader, &arena, task, &row, &found, &err) && found && str_eq(lane_tenant_of(api, row.lane), tenant);
+    bool own = reader_row(api->config.reader, &arena, task, &row, &found, &err) && found &&
+               str_eq(lane_tenant_of(api, row.lane), tenant);
     arena_release(&arena);
     return !own;
 }
@@ -124,7 +125,8 @@ bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *ou
     return good;
 }
 
-static void archive_key_add(struct buf *out, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run)
+static void archive_key_add(
+    struct buf *out, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run)
 {
     struct key key = { .kind = KEY_TASK, .lane = lane, .rev = rev, .name = name, .variant = variant, .run = run };
     key_format(out, &key);

@@ -1,7 +1,7 @@
 /* nodes: the servers and executors that are there, in pages: servers by name, then executors by number.
  *
- * Servers have no numbers: a page that ends among them leads on from a name (`server.NAME`), so that it doesn't matter which server is
- * asked for the next one, nor who came or went meanwhile. */
+ * Servers have no numbers: a page that ends among them leads on from a name (`server.NAME`), so that it doesn't matter
+ * which server is asked for the next one, nor who came or went meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,8 @@ struct nodes_page {
     bool more;
 };
 
-static void node_begin(struct json *json, struct str name, const char *role, struct str version, struct str host, const char *state)
+static void node_begin(
+    struct json *json, struct str name, const char *role, struct str version, struct str host, const char *state)
 {
     json_object_begin(json);
     json_put_str(json, "name", name);
@@ -80,12 +81,14 @@ static void node_other(struct call *call, struct json *json, const struct server
     json_object_end(json);
 }
 
-static void node_executor(struct call *call, struct json *json, const struct executor *executor, const struct smap *servers_of)
+static void node_executor(
+    struct call *call, struct json *json, const struct executor *executor, const struct smap *servers_of)
 {
     struct executor_live heard;
     const struct executor_live *live = engine_executor(call->api->config.engine, executor->id, &heard) ? &heard : NULL;
     int64_t running = live != NULL ? live->running : 0;
-    node_begin(json, executor->name, "executor", executor->version, executor->host, executor_state_now(call->api, executor, live));
+    node_begin(json, executor->name, "executor", executor->version, executor->host,
+        executor_state_now(call->api, executor, live));
     json_key(json, "load");
     json_f64(json, executor->slots > 0 ? (double)running / (double)executor->slots : 0);
     json_put_i64(json, "running", running);
@@ -162,7 +165,8 @@ static bool nodes_read(struct call *call)
         return true;
     size_t room = read->limit - read->n_servers;
     read->executors.limit = room + 1;
-    if (!reader_executors_page(call->api->config.reader, &call->arena, &read->executors, &read->rows, &read->n_rows, &call->err))
+    if (!reader_executors_page(
+            call->api->config.reader, &call->arena, &read->executors, &read->rows, &read->n_rows, &call->err))
         return false;
     read->more = read->n_rows > room;
     read->n_rows -= read->more;

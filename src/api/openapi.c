@@ -1,11 +1,12 @@
-/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes and the schemas of schema.def, so that no route can be
- * missing. */
+/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes and the schemas of schema.def, so that
+ * no route can be missing. */
 #include <string.h>
 
 #include "api/answer.h"
 #include "api/call.h"
 
-/* The members of answer.h in this document's words: each with ", " before it, which schema_put takes away behind a "{". */
+/* The members of answer.h in this document's words: each with ", " before it, which schema_put takes away behind a "{".
+ */
 #define DOC_INTEGER "\"type\": \"integer\""
 #define DOC_TEXT "\"type\": \"string\""
 #define DOC_WORD DOC_TEXT
@@ -44,7 +45,8 @@ static const struct {
 } schemas[] = {
 #define SCHEMA(name, ...) { #name, #__VA_ARGS__ },
 #define ANSWER(name) { #name, "{" DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC) "}}" },
-#define ANSWER_REQUIRED(name, ...) { #name, "{" DOC_OBJECT DOC_REQUIRED(__VA_ARGS__) ", \"properties\": {" ANSWER_##name(DOC) "}}" },
+#define ANSWER_REQUIRED(name, ...) \
+    { #name, "{" DOC_OBJECT DOC_REQUIRED(__VA_ARGS__) ", \"properties\": {" ANSWER_##name(DOC) "}}" },
 #include "api/schema.def"
 #undef SCHEMA
 #undef ANSWER

@@ -25,7 +25,9 @@ static bool witness_read(struct call *call, struct verify_state *out)
 static void verify_work(struct aside *aside)
 {
     struct verify_state *state = aside->state;
-    const struct verify_wish wish = { .witness_seq = state->witness_seq, .witness_hash = state->witness_hash, .quick = state->quick };
+    const struct verify_wish wish = {
+        .witness_seq = state->witness_seq, .witness_hash = state->witness_hash, .quick = state->quick
+    };
     aside->ok = store_verify_all(state->store, &wish, &state->report, &aside->err);
 }
 

@@ -1,7 +1,8 @@
 /* posted: a document with one task or many as definitions for the engine.
  *
- * What a task can say, and what is wrong with it, is text/task_doc's; which of its fellows it names is task_ref.c's. It fails with bad_json
- * for what is none, and all faults of all tasks otherwise, each with the JSON pointer of the field. */
+ * What a task can say, and what is wrong with it, is text/task_doc's; which of its fellows it names is task_ref.c's. It
+ * fails with bad_json for what is none, and all faults of all tasks otherwise, each with the JSON pointer of the field.
+ */
 #include "api/posted.h"
 
 #include "engine/definition.h"
@@ -30,18 +31,20 @@ static const struct doc_node *tasks_of(const struct node_context *context)
 }
 
 /* task_make: the definition of one, unless its call has a fault. */
-static void task_make(
-    const struct node_context *context, const struct doc_node *node, struct buf *scratch, struct task_links *links, struct task_def *out)
+static void task_make(const struct node_context *context, const struct doc_node *node, struct buf *scratch,
+    struct task_links *links, struct task_def *out)
 {
     struct workflow_task task;
     task_doc_posted(context, node, &task, links);
     task.unique = workflow_template_fill(context->arena, task.unique, task.queue, (struct str){ 0 }, task.name);
-    task.concurrency = workflow_template_fill(context->arena, task.concurrency, task.queue, (struct str){ 0 }, task.name);
+    task.concurrency =
+        workflow_template_fill(context->arena, task.concurrency, task.queue, (struct str){ 0 }, task.name);
     struct str path = out->path;
     *out = definition_def(context->arena, &task, scratch);
     out->path = path;
     if (out->body.len > TASK_BYTES_MAX)
-        node_missing(context, node, "name", "the task has %zu MiB; at most %zu are taken", out->body.len / MIB, TASK_BYTES_MAX / MIB);
+        node_missing(context, node, "name", "the task has %zu MiB; at most %zu are taken", out->body.len / MIB,
+            TASK_BYTES_MAX / MIB);
 }
 
 static bool tasks_read(const struct node_context *context, struct posted *out, struct err *err)

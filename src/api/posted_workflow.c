@@ -1,7 +1,7 @@
 /* posted_workflow: see posted_workflow.h.
  *
- * The workflow is taken out of the body as it was written, so a place in it is a place in the body; which value stands there is found by
- * walking down the text once more. Totals are bounded by the body's limit. */
+ * The workflow is taken out of the body as it was written, so a place in it is a place in the body; which value stands
+ * there is found by walking down the text once more. Totals are bounded by the body's limit. */
 #include "api/posted_workflow.h"
 
 #include <sodium.h>
@@ -34,8 +34,7 @@ static void fault_add(struct call *call, struct str raw, const struct diag *diag
         at += offset < raw.len ? offset : raw.len - 1;
     }
     size_t before = call->err.n_items;
-    err_item(&call->err, ERR_invalid, node_pointer(&call->arena, call->body, at), "%.*s",
-        STR_ARG(diag->message));
+    err_item(&call->err, ERR_invalid, node_pointer(&call->arena, call->body, at), "%.*s", STR_ARG(diag->message));
     if (call->err.n_items == before)
         return;
     struct diag_place place = diag_place_at(&whole, (size_t)(at - body.ptr));
@@ -51,7 +50,8 @@ void posted_workflows_release(struct api *api)
         definition_release(api->workflows[i].definition);
 }
 
-/* definition_of: read once for each content; who posts revisions mostly posts the same workflow again. One with faults isn't kept. */
+/* definition_of: read once for each content; who posts revisions mostly posts the same workflow again. One with faults
+ * isn't kept. */
 static struct definition *definition_of(struct api *api, struct str raw)
 {
     const size_t n = sizeof api->workflows / sizeof api->workflows[0];
@@ -103,7 +103,8 @@ static bool task_touched(struct arena *arena, const struct workflow_task *task, 
     return false;
 }
 
-void posted_workflow_touched(struct call *call, const struct doc_node *value, const struct definition *definition, const bool **out)
+void posted_workflow_touched(
+    struct call *call, const struct doc_node *value, const struct definition *definition, const bool **out)
 {
     if (value == NULL)
         return;
@@ -114,9 +115,11 @@ void posted_workflow_touched(struct call *call, const struct doc_node *value, co
     size_t n = value->n;
     struct str *paths = ARENA_ARRAY(&call->arena, struct str, n);
     for (size_t i = 0; i < n; i++) {
-        if (!node_is_text(value->items[i], &paths[i]) || paths[i].len == 0 || paths[i].len > PATH_BYTES_MAX || paths[i].ptr[0] == '/')
+        if (!node_is_text(value->items[i], &paths[i]) || paths[i].len == 0 || paths[i].len > PATH_BYTES_MAX ||
+            paths[i].ptr[0] == '/')
             err_item(&call->err, ERR_invalid, json_pointer_at(&call->arena, STR("/touched"), i),
-                "a path is a text of 1 to %d bytes, from the archive's root, without a slash before it", PATH_BYTES_MAX);
+                "a path is a text of 1 to %d bytes, from the archive's root, without a slash before it",
+                PATH_BYTES_MAX);
     }
     if (call->err.code != ERR_none || definition == NULL || !definition->valid)
         return;
@@ -137,7 +140,8 @@ size_t posted_workflow_files(struct arena *arena, struct str text, struct defini
     size_t n = definition->n_files;
     *out = ARENA_ARRAY(arena, struct definition_file, n);
     for (size_t i = 0; i < n; i++)
-        (*out)[i] = (struct definition_file){ str_dup(arena, definition->files[i].name), str_dup(arena, definition->files[i].text) };
+        (*out)[i] = (struct definition_file){ str_dup(arena, definition->files[i].name),
+            str_dup(arena, definition->files[i].text) };
     definition_release(definition);
     return n;
 }

@@ -1,5 +1,5 @@
-/* posted_workflow: the `workflow` of a posted revision: judged as a file of a repository would be, with faults told as places in the body.
- * Private to this room. */
+/* posted_workflow: the `workflow` of a posted revision: judged as a file of a repository would be, with faults told as
+ * places in the body. Private to this room. */
 #ifndef WEIR_API_POSTED_WORKFLOW_H
 #define WEIR_API_POSTED_WORKFLOW_H
 
@@ -8,12 +8,14 @@
 
 #define POSTED_WORKFLOW_NAME "workflow.json" /* what the file is called that it is kept as */
 
-/* posted_workflow_read: the definition, which the caller releases; faults are added to call->err: their path is a JSON pointer into the
- * body, line and column are those of the body. The body has been parsed. */
+/* posted_workflow_read: the definition, which the caller releases; faults are added to call->err: their path is a JSON
+ * pointer into the body, line and column are those of the body. The body has been parsed. */
 void posted_workflow_read(struct call *call, const struct doc_node *workflow, struct definition **out);
 
-/* posted_workflow_touched: which tasks with `paths` the paths that were posted touch; `value` NULL: nobody said, all do. */
-void posted_workflow_touched(struct call *call, const struct doc_node *value, const struct definition *definition, const bool **out);
+/* posted_workflow_touched: which tasks with `paths` the paths that were posted touch; `value` NULL: nobody said, all
+ * do. */
+void posted_workflow_touched(
+    struct call *call, const struct doc_node *value, const struct definition *definition, const bool **out);
 
 /* posted_workflow_files: the files of a kept definition's text. */
 size_t posted_workflow_files(struct arena *arena, struct str text, struct definition_file **out);

@@ -1,7 +1,9 @@
-/* register: what the coordination service is told of the executors that this server hears, and what it says of those that others hear.
+/* register: what the coordination service is told of the executors that this server hears, and what it says of those
+ * that others hear.
  *
- * Told every few seconds and soon after one comes or goes, never for a poll; the backend writes what has changed. It promises nothing: the
- * store knows all executors, and answers are the same without the service, but for `server`, and for how soon a silent one is noticed. */
+ * Told every few seconds and soon after one comes or goes, never for a poll; the backend writes what has changed. It
+ * promises nothing: the store knows all executors, and answers are the same without the service, but for `server`, and
+ * for how soon a silent one is noticed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +17,12 @@ struct str executor_member(struct arena *arena, const struct executor *executor)
 {
     if (executor->tenant.len == 0)
         return executor->name;
-    return str_fmt(arena, "%.*s~%.*s", STR_ARG(executor->tenant), STR_ARG(executor->name)); /* names are a tenant's, and have no '~' */
+    /* names are a tenant's, and have no '~' */
+    return str_fmt(arena, "%.*s~%.*s", STR_ARG(executor->tenant), STR_ARG(executor->name));
 }
 
-static struct str content_of(struct api *api, struct arena *arena, const struct executor *executor, const struct executor_live *live)
+static struct str content_of(
+    struct api *api, struct arena *arena, const struct executor *executor, const struct executor_live *live)
 {
     struct buf text;
     buf_init(&text, COORD_CONTENT_MAX - 1);
@@ -61,7 +65,8 @@ static void rows_tell(struct api *api, void *out)
     for (size_t i = 0; i < n; i++) {
         const struct executor_poll *poll = map_find(&api->polls, (uint64_t)executors[i]->id);
         const struct executor_live *live = executor_live_find(lives, n_lives, executors[i]->id);
-        if (poll == NULL || strcmp(executor_state_now(api, executors[i], live), executor_state_name(EXECUTOR_LOST)) == 0)
+        if (poll == NULL ||
+            strcmp(executor_state_now(api, executors[i], live), executor_state_name(EXECUTOR_LOST)) == 0)
             continue;
         /* Between polls it may have gone to another server: what is there stays. */
         told[n_told++] = (struct coord_member){ executor_member(&arena, executors[i]),

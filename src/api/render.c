@@ -1,7 +1,7 @@
 /* render: tasks, events and executors as the JSON that INTERFACES.md shows.
  *
- * Pure writing: what is shown was read or decided before. A task that was just created is written from what the engine answered, without a
- * read. */
+ * Pure writing: what is shown was read or decided before. A task that was just created is written from what the engine
+ * answered, without a read. */
 #include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
@@ -62,7 +62,8 @@ static void attempt_render(struct json *json, const struct attempt *attempt, str
 {
     bool ended = attempt->finished > 0;
     char number[24];
-    snprintf(number, sizeof number, "#%lld", (long long)attempt->executor); /* it has gone (engine/expiry.c); the history has its name */
+    /* it has gone (engine/expiry.c); the history has its name */
+    snprintf(number, sizeof number, "#%lld", (long long)attempt->executor);
     if (executor.len == 0 && attempt->executor)
         executor = str_of(number);
     ANSWER_WRITE(ANSWER_Attempt);
@@ -98,18 +99,21 @@ static void other_key(struct api *api, struct json *json, const struct edge_view
 }
 
 /* other_render: edge: as it was read; NULL: only its id and lane are known. */
-static void other_render(struct api *api, struct json *json, const struct edge_view *edge, int64_t lane, int64_t id, const char *on)
+static void other_render(
+    struct api *api, struct json *json, const struct edge_view *edge, int64_t lane, int64_t id, const char *on)
 {
     ANSWER_WRITE(ANSWER_Other);
 }
 
-static void ref_render(struct api *api, struct json *json, const struct render_new *task, const struct task_ref *ref, const char *on)
+static void ref_render(
+    struct api *api, struct json *json, const struct render_new *task, const struct task_ref *ref, const char *on)
 {
     const struct task *other = ref->id > 0 ? NULL : &task->tasks[ref->index].task;
     other_render(api, json, NULL, other != NULL ? other->lane : 0, other != NULL ? other->id : ref->id, on);
 }
 
-static void others_render(struct api *api, struct json *json, const struct task_shown *shown, enum edge_kind kind, const char *on)
+static void others_render(
+    struct api *api, struct json *json, const struct task_shown *shown, enum edge_kind kind, const char *on)
 {
     const struct task_view *view = shown->view;
     const struct task_def *def = view ? NULL : &shown->new_task->defs[shown->new_task->index];
@@ -130,10 +134,15 @@ static void task_render(struct api *api, struct json *json, const struct task_sh
     ANSWER_WRITE(ANSWER_Task);
 }
 
-static void view_render(struct api *api, struct json *json, const struct task_view *view, struct str spec, bool existing)
+static void view_render(
+    struct api *api, struct json *json, const struct task_view *view, struct str spec, bool existing)
 {
-    struct task_shown shown = { .task = &view->task, .lane_name = view->lane_name, .lane_kind = view->lane_kind, .view = view,
-        .spec = spec, .existing = existing };
+    struct task_shown shown = { .task = &view->task,
+        .lane_name = view->lane_name,
+        .lane_kind = view->lane_kind,
+        .view = view,
+        .spec = spec,
+        .existing = existing };
     task_render(api, json, &shown);
 }
 
@@ -159,8 +168,8 @@ static void time_add(struct buf *out, const char *key, int64_t ms)
     buf_add_char(out, '"');
 }
 
-/* plain_render: a new task that says nothing unusual, as ready-made text around its few values; names need no escapes. It must come out
- * exactly as render_task would write it, and costs a fourth of that, ten thousand times in a call. */
+/* plain_render: a new task that says nothing unusual, as ready-made text around its few values; names need no escapes.
+ * It must come out exactly as render_task would write it, and costs a fourth of that, ten thousand times in a call. */
 static void plain_render(struct json *json, struct str lane_name, const struct task *task)
 {
     struct buf *out = json->out;
@@ -198,7 +207,9 @@ void render_task_new(struct api *api, struct json *json, const struct render_new
         plain_render(json, enqueued->lane_name, &enqueued->task);
         return;
     }
-    struct task_shown shown = { .task = &enqueued->task, .lane_name = enqueued->lane_name, .lane_kind = LANE_QUEUE, .new_task = task };
+    struct task_shown shown = {
+        .task = &enqueued->task, .lane_name = enqueued->lane_name, .lane_kind = LANE_QUEUE, .new_task = task
+    };
     task_render(api, json, &shown);
 }
 
@@ -213,8 +224,10 @@ static struct str subject_shown(const struct event *event, struct str tenant)
 void render_event(const struct call *call, struct json *json, const struct event *event)
 {
     struct api *api = call->api;
-    bool moves = event->kind == EVENT_move || event->kind == EVENT_created; /* only these change a state: they fold to it */
-    bool whole = call->scopes & SCOPE_ADMIN; /* others could speak for the grant with a fence: they read which grant it was */
+    /* only these change a state: they fold to it */
+    bool moves = event->kind == EVENT_move || event->kind == EVENT_created;
+    /* others could speak for the grant with a fence: they read which grant it was */
+    bool whole = call->scopes & SCOPE_ADMIN;
     struct fence fence = { api->incarnation, event->task, event->grant };
     ANSWER_WRITE(ANSWER_Event);
 }
@@ -238,7 +251,8 @@ static void kinds_render(struct json *json, const struct executor *executor)
     json_array_end(json);
 }
 
-void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state)
+void render_executor(
+    struct json *json, const struct executor *executor, const struct executor_live *live, const char *state)
 {
     ANSWER_WRITE(ANSWER_Executor);
 }

@@ -1,10 +1,11 @@
-/* retention: the results of old tasks (logs, outputs, artifacts) go, by a rule of the configuration or when somebody asks; what a task was
- * and how it ended stays for ever.
+/* retention: the results of old tasks (logs, outputs, artifacts) go, by a rule of the configuration or when somebody
+ * asks; what a task was and how it ended stays for ever.
  *
- * A prune is a row of commands, a batch of tasks each; one runs at a time. Files that no task names any more are swept afterwards on a
- * thread of its own, with a reader of its own, and so are logs of pruned attempts that were not removed: a server was killed between the
- * commit and the removal, or stopped while its database refused it. Whoever takes the duty of retention looks for those once. It promises
- * that a dry run counts what the real one would take, and changes nothing. */
+ * A prune is a row of commands, a batch of tasks each; one runs at a time. Files that no task names any more are swept
+ * afterwards on a thread of its own, with a reader of its own, and so are logs of pruned attempts that were not
+ * removed: a server was killed between the commit and the removal, or stopped while its database refused it. Whoever
+ * takes the duty of retention looks for those once. It promises that a dry run counts what the real one would take, and
+ * changes nothing. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -34,15 +35,15 @@ struct prune {
 struct retention {
     struct api *api;
     struct loop_timer rule, left;
-    int64_t swept; /* the epoch of the duty under which what earlier holders have left was looked for */
+    int64_t swept;         /* the epoch of the duty under which what earlier holders have left was looked for */
     uint64_t site_version; /* of the rule that it goes by */
     struct prune *running;
-    pthread_t thread; /* the sweep */
+    pthread_t thread;           /* the sweep */
     bool sweeping, sweep_files; /* sweep_files: something was pruned */
     atomic_bool over, stop;
 };
 
-/* ---- logs that a prune has left ---- */
+/* --- logs that a prune has left --- */
 
 struct log_sweep {
     struct retention *retention;
@@ -58,7 +59,8 @@ static bool log_look(void *owner, int64_t task, int64_t grant)
     struct task row;
     bool found = false;
     arena_reset(&sweep->arena);
-    if (atomic_load(&sweep->retention->stop) || !reader_row(sweep->reader, &sweep->arena, task, &row, &found, sweep->err))
+    if (atomic_load(&sweep->retention->stop) ||
+        !reader_row(sweep->reader, &sweep->arena, task, &row, &found, sweep->err))
         return false;
     if (found && task_pruned(&row) >= grant) {
         logs_remove(sweep->retention->api->config.logs, task, grant);
@@ -76,7 +78,7 @@ static size_t logs_sweep(struct retention *r, struct reader *reader, struct err 
     return sweep.n;
 }
 
-/* ---- files that nobody names any more ---- */
+/* --- files that nobody names any more --- */
 
 /* artifacts_note: the files of a task. */
 static void artifacts_note(struct smap *wanted, struct arena *arena, struct str outputs)
@@ -98,7 +100,8 @@ static bool blob_wanted(const char *hex, void *owner)
 }
 
 /* wanted_read: every file that a task names; false: the store could not be read, and nothing may go. */
-static bool wanted_read(struct retention *r, struct reader *reader, struct smap *wanted, struct arena *arena, struct err *err)
+static bool wanted_read(
+    struct retention *r, struct reader *reader, struct smap *wanted, struct arena *arena, struct err *err)
 {
     struct task_filter filter = { .limit = SWEEP_PAGE };
     struct arena page = { 0 };
@@ -169,7 +172,7 @@ static void left_due(struct loop_timer *timer)
     sweep_start(r, false);
 }
 
-/* ---- a prune ---- */
+/* --- a prune --- */
 
 static void prune_free(struct prune *prune)
 {
@@ -199,8 +202,8 @@ static void prune_end(struct prune *prune)
     else if (err->code != ERR_none)
         log_warn("retention.pruned", "error=%s", log_quote(str_of(err->text)).z);
     if (prune->tasks > 0 && !prune->dry_run) {
-        log_event("retention.pruned", "tasks=%lld log_bytes=%lld before=%s", (long long)prune->tasks, (long long)prune->log_bytes,
-            when_format(prune->before).z);
+        log_event("retention.pruned", "tasks=%lld log_bytes=%lld before=%s", (long long)prune->tasks,
+            (long long)prune->log_bytes, when_format(prune->before).z);
         sweep_start(r, true);
     }
     prune_free(prune);
@@ -226,7 +229,8 @@ static void prune_done(struct command *command)
 
 static void prune_submit(struct prune *prune, int64_t after)
 {
-    prune->command = (struct command){ .kind = CMD_PRUNE, .actor = prune->actor, .arena = &prune->arena, .done = prune_done };
+    prune->command =
+        (struct command){ .kind = CMD_PRUNE, .actor = prune->actor, .arena = &prune->arena, .done = prune_done };
     prune->command.err.arena = &prune->arena;
     prune->command.under.duty = DUTY_retention;
     prune->command.under.epoch = prune->epoch;
@@ -305,7 +309,7 @@ void retention_free(struct retention *r)
     mem_free(r);
 }
 
-/* ---- asked for ---- */
+/* --- asked for --- */
 
 static bool prune_read(struct call *call, struct str *lane, int64_t *older, bool *dry_run)
 {
@@ -314,8 +318,10 @@ static bool prune_read(struct call *call, struct str *lane, int64_t *older, bool
     if (!call_object(call, &reader))
         return false;
     *older = engine_history(call->api->config.engine);
-    if (!json_read_duration(&reader, "older_than", older) && json_read_any(&reader, "older_than") == NULL && *older <= 0)
-        err_item(&call->err, ERR_invalid, STR("/older_than"), "'older_than' is required: the configuration keeps history for ever");
+    if (!json_read_duration(&reader, "older_than", older) && json_read_any(&reader, "older_than") == NULL &&
+        *older <= 0)
+        err_item(&call->err, ERR_invalid, STR("/older_than"),
+            "'older_than' is required: the configuration keeps history for ever");
     else if (call->err.code == ERR_none && *older <= 0)
         err_item(&call->err, ERR_invalid, STR("/older_than"), "'older_than' must be longer than nothing");
     json_read_str(&reader, "archive", NAME_CHARS_MAX, lane);
@@ -341,8 +347,11 @@ void serve_prune_create(struct call *call)
         return;
     }
     struct prune *prune = mem_alloc(sizeof *prune);
-    *prune = (struct prune){ .retention = r, .call = call, .dry_run = dry_run, .before = engine_past(call->api->config.engine) - older };
-    prune->actor = (struct actor){ str_dup(&prune->arena, call->actor.name), str_dup(&prune->arena, call->actor.tenant) };
+    *prune = (struct prune){
+        .retention = r, .call = call, .dry_run = dry_run, .before = engine_past(call->api->config.engine) - older
+    };
+    prune->actor =
+        (struct actor){ str_dup(&prune->arena, call->actor.name), str_dup(&prune->arena, call->actor.tenant) };
     prune->lane = str_dup(&prune->arena, lane);
     call->state = prune;
     call->on_release = prune_gone;

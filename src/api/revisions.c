@@ -1,8 +1,10 @@
-/* revisions: what an archive's revisions are: posted, listed, shown with their tasks and edges, and their files as a tar.
+/* revisions: what an archive's revisions are: posted, listed, shown with their tasks and edges, and their files as a
+ * tar.
  *
- * A revision of an external archive is posted whole; its workflow is judged before anything is recorded (posted_workflow.c). For an archive
- * of a repository a post is only a hint to look there. A revision with thousands of tasks is read in pieces between other work of the loop.
- * It fails with 404 for what isn't known, 422 with pointers for what is refused. */
+ * A revision of an external archive is posted whole; its workflow is judged before anything is recorded
+ * (posted_workflow.c). For an archive of a repository a post is only a hint to look there. A revision with thousands of
+ * tasks is read in pieces between other work of the loop. It fails with 404 for what isn't known, 422 with pointers for
+ * what is refused. */
 #include <string.h>
 
 #include "api/call.h"
@@ -13,7 +15,7 @@
 enum { LIST_MAX = 1000, TASKS_PAGE = 200, AUTHOR_BYTES_MAX = 1000, TXN_BYTES_MAX = 100, PREVS_MAX = 64 };
 #define MESSAGE_BYTES_MAX (64 * KIB)
 
-/* ---- as JSON ---- */
+/* --- as JSON --- */
 
 static void text_put(struct json *json, const char *key, struct str text)
 {
@@ -66,7 +68,8 @@ void serve_revisions_list(struct call *call)
     }
     if (!call_archive_any(call, &view))
         return;
-    if (!reader_revisions(call->api->config.reader, &call->arena, view.archive.lane, before, (size_t)limit, &rows, &n, &call->err)) {
+    if (!reader_revisions(
+            call->api->config.reader, &call->arena, view.archive.lane, before, (size_t)limit, &rows, &n, &call->err)) {
         call_problem(call);
         return;
     }
@@ -89,7 +92,7 @@ void serve_revisions_list(struct call *call)
     call_answer(call, 200);
 }
 
-/* ---- one of them ---- */
+/* --- one of them --- */
 
 struct revision_read {
     struct loop_timer timer;
@@ -197,7 +200,8 @@ static void revision_step(struct loop_timer *timer)
     struct task_view *views;
     size_t n;
     do {
-        if (!reader_tasks(call->api->config.reader, &call->arena, &read->filter, &views, &n, &read->filter.before, &call->err)) {
+        if (!reader_tasks(
+                call->api->config.reader, &call->arena, &read->filter, &views, &n, &read->filter.before, &call->err)) {
             call_problem(call);
             return;
         }
@@ -222,14 +226,15 @@ void serve_revisions_get(struct call *call)
     if (!call_revision(call, &read->view, &read->row))
         return;
     read->timer = (struct loop_timer){ .due = revision_step, .owner = call };
-    read->filter =
-        (struct task_filter){ .lane = read->view.lane.name, .tenant = call->actor.tenant, .rev = read->row.rev, .limit = TASKS_PAGE };
+    read->filter = (struct task_filter){
+        .lane = read->view.lane.name, .tenant = call->actor.tenant, .rev = read->row.rev, .limit = TASKS_PAGE
+    };
     call->state = read;
     call->on_release = revision_release;
     revision_step(&read->timer);
 }
 
-/* ---- posting ---- */
+/* --- posting --- */
 
 struct revision_post {
     struct definition *definition;
@@ -274,8 +279,10 @@ static void prev_read(struct call *call, struct json_reader *reader, struct revi
     int64_t *prevs = ARENA_ARRAY(&call->arena, int64_t, n);
     for (size_t i = 0; i < n; i++) {
         struct str path = many ? json_pointer_at(&call->arena, STR("/prev"), i) : STR("/prev");
-        if (!node_is_whole(many ? value->items[i] : value, &prevs[i]) || prevs[i] < 1 || (row->rev > 0 && prevs[i] >= row->rev))
-            err_item(&call->err, ERR_invalid, path, "'prev' must name an earlier revision: a number from 1, below 'rev'");
+        if (!node_is_whole(many ? value->items[i] : value, &prevs[i]) || prevs[i] < 1 ||
+            (row->rev > 0 && prevs[i] >= row->rev))
+            err_item(
+                &call->err, ERR_invalid, path, "'prev' must name an earlier revision: a number from 1, below 'rev'");
         for (size_t k = 0; k < i; k++)
             if (prevs[k] == prevs[i])
                 err_item(&call->err, ERR_invalid, path, "'prev' names revision %lld twice", (long long)prevs[i]);
@@ -318,9 +325,11 @@ static void hint_answer(struct call *call)
     const struct revision *row = &call->command.in.revision.row;
     struct watch *watch = call->api->config.watch;
     struct watch_hint hint = { .rev = row->rev, .txn = row->txn, .cause = call->command.in.revision.cause };
-    bool told = watch != NULL && watch_hint(watch, view->lane.id, &hint); /* of a known one there may be news too: its cause */
+    /* of a known one there may be news too: its cause */
+    bool told = watch != NULL && watch_hint(watch, view->lane.id, &hint);
     if (!post->known && !told) {
-        call_refuse(call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
+        call_refuse(
+            call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
         return;
     }
     struct json json = json_to(&call->out);
@@ -337,14 +346,16 @@ static void hint_read(struct call *call)
     const struct archive_view *view = &post->view;
     const struct revision *row = &call->command.in.revision.row;
     struct revision known;
-    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &post->known, &call->err)) {
+    if (!reader_revision(
+            call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &post->known, &call->err)) {
         call_problem(call);
         return;
     }
     int64_t youngest = view->archive.youngest >= view->archive.first ? view->archive.youngest : view->archive.first - 1;
     if (!post->known && row->rev - youngest > REVISION_GAP_MAX) {
-        err_item(&call->err, ERR_gap_too_large, STR("/rev"), "revision %lld is more than %d ahead of the youngest known one, %lld",
-            (long long)row->rev, REVISION_GAP_MAX, (long long)youngest);
+        err_item(&call->err, ERR_gap_too_large, STR("/rev"),
+            "revision %lld is more than %d ahead of the youngest known one, %lld", (long long)row->rev,
+            REVISION_GAP_MAX, (long long)youngest);
         call_problem(call);
         return;
     }
@@ -383,7 +394,7 @@ void serve_revisions_create(struct call *call)
     call_submit(call, revision_posted);
 }
 
-/* ---- its files ---- */
+/* --- its files --- */
 
 struct tree_stream {
     struct archive_view view;
@@ -455,7 +466,8 @@ void serve_revisions_tree(struct call *call)
     if (!call_revision(call, &stream->view, &stream->row))
         return;
     if (stream->view.archive.kind == ARCHIVE_EXTERNAL) {
-        call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here", STR_ARG(stream->view.lane.name));
+        call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here",
+            STR_ARG(stream->view.lane.name));
         return;
     }
     call->state = stream;

@@ -1,7 +1,8 @@
 /* route: which handler a method and a path belong to.
  *
- * It owns the table of route.def and the way through it: from the scope check to the handler. It fails by problem+json: 404 for paths that
- * no row has, 405 with Allow for methods that the path doesn't know, 400 for query parameters that the row doesn't list. */
+ * It owns the table of route.def and the way through it: from the scope check to the handler. It fails by problem+json:
+ * 404 for paths that no row has, 405 with Allow for methods that the path doesn't know, 400 for query parameters that
+ * the row doesn't list. */
 #include <string.h>
 
 #include "api/call.h"
@@ -14,7 +15,8 @@ const struct route routes[] = {
 };
 const size_t n_routes = sizeof routes / sizeof routes[0];
 
-/* Patterns taken apart once: the ends that a path must have, what stands between its parameters, and how many there are. */
+/* Patterns taken apart once: the ends that a path must have, what stands between its parameters, and how many there
+ * are. */
 static struct shape {
     struct str prefix, middle, suffix;
     unsigned n_args;
@@ -40,12 +42,14 @@ static void shapes_build(void)
     }
 }
 
-/* A parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. No name but a file's has a
- * backslash. */
+/* A parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. No name but
+ * a file's has a backslash. */
 static bool arg_good(struct str arg)
 {
-    ptrdiff_t first = str_index(arg, '/'), last = str_rindex(arg, '/'), open_at = str_index(arg, '['), close_at = str_rindex(arg, ']');
-    return arg.len > 0 && str_index(arg, '\\') < 0 && (first < 0 || (open_at >= 0 && open_at < first && last < close_at));
+    ptrdiff_t first = str_index(arg, '/'), last = str_rindex(arg, '/'), open_at = str_index(arg, '['),
+              close_at = str_rindex(arg, ']');
+    return arg.len > 0 && str_index(arg, '\\') < 0 &&
+           (first < 0 || (open_at >= 0 && open_at < first && last < close_at));
 }
 
 static bool path_match(const struct shape *shape, struct str path, struct str out_args[ROUTE_ARGS])
@@ -79,7 +83,8 @@ static bool method_match(const char *has, struct str asked)
     return str_eqz(asked, has) || (str_eqz(asked, "HEAD") && strcmp(has, "GET") == 0);
 }
 
-const struct route *route_find(struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow)
+const struct route *route_find(
+    struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow)
 {
     const struct route *found = NULL;
     if (shapes[0].prefix.ptr == NULL)
@@ -143,7 +148,8 @@ static bool params_check(struct call *call)
     return false;
 }
 
-/* secret_at: "weir_" and 43 letters of base64url, or a job's token, "weirjob_" and a fence; other names may begin like that. */
+/* secret_at: "weir_" and 43 letters of base64url, or a job's token, "weirjob_" and a fence; other names may begin like
+ * that. */
 static bool secret_at(struct str text)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -151,7 +157,8 @@ static bool secret_at(struct str text)
     size_t from = job ? 8 : 5, wanted = job ? 16 : 43, n = 0;
     if (!job && !str_starts(text, STR("weir_")))
         return false;
-    while (from + n < text.len && n < wanted && text.ptr[from + n] != '\0' && strchr(letters, text.ptr[from + n]) != NULL)
+    while (
+        from + n < text.len && n < wanted && text.ptr[from + n] != '\0' && strchr(letters, text.ptr[from + n]) != NULL)
         n++;
     return n == wanted;
 }
@@ -210,7 +217,8 @@ void call_serve(struct call *call)
     }
     if (url_has_token(request->query)) {
         call_refuse(call, ERR_bad_request,
-            "a token in the address is refused: it ends up in logs; send it as Authorization: Bearer, and revoke this one");
+            "a token in the address is refused: it ends up in logs; send it as Authorization: Bearer, and revoke this "
+            "one");
         return;
     }
     struct str encoding = http_header(request, "Content-Encoding");

@@ -1,7 +1,7 @@
 /* runs: starting a task of a revision by hand.
  *
- * The definition that counts is that of the revision itself, read back from the store. It fails with 404 for an archive, a revision or a
- * task that isn't there, 422 for parameters that can't be passed on. */
+ * The definition that counts is that of the revision itself, read back from the store. It fails with 404 for an
+ * archive, a revision or a task that isn't there, 422 for parameters that can't be passed on. */
 #include <ctype.h>
 #include <string.h>
 
@@ -44,7 +44,8 @@ static void run_made(struct call *call)
     call_beside(call, run_show);
 }
 
-/* param_same: both would be the same variable: WEIR_PARAM_ and the name in upper case, with _ for what is no letter or digit. */
+/* param_same: both would be the same variable: WEIR_PARAM_ and the name in upper case, with _ for what is no letter or
+ * digit. */
 static bool param_same(struct str a, struct str b)
 {
     if (a.len != b.len)
@@ -90,13 +91,14 @@ static void params_read(struct call *call, struct json_reader *reader, struct st
         name = params->pairs[i].key->text;
         struct str path = json_read_path(&fields, str_dupz(&call->arena, str_sub(name, 0, 200)));
         if (!name_is_valid(name)) {
-            err_item(&call->err, ERR_invalid, path, "a parameter's name is made of letters, digits, '.', '_' and '-', at most %d",
-                NAME_CHARS_MAX);
+            err_item(&call->err, ERR_invalid, path,
+                "a parameter's name is made of letters, digits, '.', '_' and '-', at most %d", NAME_CHARS_MAX);
             continue;
         }
         for (size_t k = 0; k < n; k++)
             if (param_same(names[k], name))
-                err_item(&call->err, ERR_invalid, path, "'%.*s' and '%.*s' would be the same variable", STR_ARG(names[k]), STR_ARG(name));
+                err_item(&call->err, ERR_invalid, path, "'%.*s' and '%.*s' would be the same variable",
+                    STR_ARG(names[k]), STR_ARG(name));
         names[n++] = name;
         if (param_text(call, params->pairs[i].value, path, &text)) {
             json_key_str(&json, name);
@@ -105,7 +107,8 @@ static void params_read(struct call *call, struct json_reader *reader, struct st
     }
     json_object_end(&json);
     if (object.full)
-        err_item(&call->err, ERR_invalid, STR("/params"), "the parameters have at most %zu bytes together", (size_t)PARAMS_BYTES_MAX);
+        err_item(&call->err, ERR_invalid, STR("/params"), "the parameters have at most %zu bytes together",
+            (size_t)PARAMS_BYTES_MAX);
     else if (params->n > 0)
         *out = str_dup(&call->arena, buf_str(&object));
     buf_release(&object);
@@ -120,8 +123,8 @@ static bool revision_choose(struct call *call, const struct archive_view *view, 
     bool found = false;
     if (rev > 0 && !reader_revision(reader, &call->arena, view->archive.lane, rev, out, &found, &call->err))
         return false;
-    if (rev == 0 &&
-        !reader_revisions(reader, &call->arena, view->archive.lane, view->archive.next, REVISIONS_LOOKED_AT, &rows, &n, &call->err))
+    if (rev == 0 && !reader_revisions(reader, &call->arena, view->archive.lane, view->archive.next, REVISIONS_LOOKED_AT,
+                        &rows, &n, &call->err))
         return false;
     for (size_t i = 0; i < n && !found; i++) {
         *out = rows[i];
@@ -130,13 +133,15 @@ static bool revision_choose(struct call *call, const struct archive_view *view, 
     if (!found && rev == 0)
         return err_set(&call->err, ERR_not_found, "the archive '%.*s' has no revision yet", STR_ARG(view->lane.name));
     if (!found)
-        return err_set(&call->err, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(view->lane.name));
-    if (out->state == REVISION_SKIPPED)
         return err_set(
-            &call->err, ERR_not_found, "revision %lld of '%.*s' was skipped: it has no tasks", (long long)rev, STR_ARG(view->lane.name));
-    if (out->state == REVISION_WAITING)
-        return err_set(&call->err, ERR_conflict, "revision %lld of '%.*s' waits for an earlier one: nothing of it can run yet",
+            &call->err, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(view->lane.name));
+    if (out->state == REVISION_SKIPPED)
+        return err_set(&call->err, ERR_not_found, "revision %lld of '%.*s' was skipped: it has no tasks",
             (long long)rev, STR_ARG(view->lane.name));
+    if (out->state == REVISION_WAITING)
+        return err_set(&call->err, ERR_conflict,
+            "revision %lld of '%.*s' waits for an earlier one: nothing of it can run yet", (long long)rev,
+            STR_ARG(view->lane.name));
     return true;
 }
 

@@ -1,6 +1,6 @@
-/* servers: the others of a shared store, and whether they live: a server writes its row anew every second (its beat), and one whose beat
- * stands still is lost, sooner when a coordination service says that it is gone. Beats are held against this server's clock only. Nothing
- * of this in a store that is one server's. */
+/* servers: the others of a shared store, and whether they live: a server writes its row anew every second (its beat),
+ * and one whose beat stands still is lost, sooner when a coordination service says that it is gone. Beats are held
+ * against this server's clock only. Nothing of this in a store that is one server's. */
 #include <string.h>
 
 #include "api/call.h"

@@ -37,7 +37,7 @@ static void counts_put(struct json *json, const struct counts *counts, bool of_q
     ANSWER_Counts(RENDER)
 }
 
-struct facts { /* what most of these answers need */
+struct facts {              /* what most of these answers need */
     struct store_head head; /* read first: who follows behind its seq misses nothing that isn't counted yet */
     struct lane **lanes;
     struct executor **executors;
@@ -106,12 +106,14 @@ void trouble_render(struct call *call, struct json *json)
         json_z(json, text);
     engine_clock(engine, &jump);
     if (jump.count > 0 && clock_boot_ms() - jump.boot < CLOCK_JUMP_SHOWN_MS) {
-        snprintf(text, sizeof text, "the server's clock jumped by %+.1f s to %s", (double)jump.by_ms / 1000, when_format(jump.wall).z);
+        snprintf(text, sizeof text, "the server's clock jumped by %+.1f s to %s", (double)jump.by_ms / 1000,
+            when_format(jump.wall).z);
         json_z(json, text);
     }
     int64_t correction = clock_wall_correction();
     if (llabs(correction) >= CLOCK_APART_SHOWN_MS) {
-        snprintf(text, sizeof text, "the server's clock is %+.1f s off the database's, by which times go: put it right (NTP)",
+        snprintf(text, sizeof text,
+            "the server's clock is %+.1f s off the database's, by which times go: put it right (NTP)",
             -(double)correction / 1000);
         json_z(json, text);
     }
@@ -258,9 +260,12 @@ static void engine_metrics(struct call *call, struct buf *out)
     struct engine_counters c;
     engine_counters(call->api->config.engine, &c);
     metric_u64(out, "weir_turns_total", "counter", "Turns of the engine.", c.turns);
-    metric_u64(out, "weir_turns_narrow_total", "counter", "Turns that shared the store with those of other servers.", c.narrow);
-    metric_u64(out, "weir_turns_widened_total", "counter", "Turns that began so and had to be taken once more, alone.", c.widened);
-    metric_u64(out, "weir_turns_failed_total", "counter", "Turns that the store refused, or that met a bug.", c.failed_turns);
+    metric_u64(out, "weir_turns_narrow_total", "counter", "Turns that shared the store with those of other servers.",
+        c.narrow);
+    metric_u64(out, "weir_turns_widened_total", "counter", "Turns that began so and had to be taken once more, alone.",
+        c.widened);
+    metric_u64(
+        out, "weir_turns_failed_total", "counter", "Turns that the store refused, or that met a bug.", c.failed_turns);
     metric_u64(out, "weir_commands_total", "counter", "Commands applied in turns.", c.commands);
     metric_u64(out, "weir_commits_total", "counter", "Transactions committed.", c.commits);
     metric_u64(out, "weir_events_total", "counter", "Events appended since the start.", c.events);
@@ -269,13 +274,15 @@ static void engine_metrics(struct call *call, struct buf *out)
     metric_u64(out, "weir_lost_total", "counter", "Attempts lost with their executor.", c.lost);
     metric(out, "weir_turn_seconds_total", "counter", "Time spent in turns.");
     buf_addf(out, "weir_turn_seconds_total %.6f\n", (double)c.turn_us / 1e6);
-    metric(out, "weir_begin_seconds_total", "counter", "Time until turns had the store; on a shared one they wait for those of others.");
+    metric(out, "weir_begin_seconds_total", "counter",
+        "Time until turns had the store; on a shared one they wait for those of others.");
     buf_addf(out, "weir_begin_seconds_total %.6f\n", (double)c.begin_us / 1e6);
     metric(out, "weir_commit_seconds_total", "counter", "Time spent in commits, fsync included.");
     buf_addf(out, "weir_commit_seconds_total %.6f\n", (double)c.commit_us / 1e6);
 }
 
-/* tasks_metrics: by queue and state, and the totals come by summing, as Prometheus does it. Names hold nothing that would need quoting. */
+/* tasks_metrics: by queue and state, and the totals come by summing, as Prometheus does it. Names hold nothing that
+ * would need quoting. */
 static void tasks_metrics(const struct call *call, const struct facts *facts, struct buf *out)
 {
     metric(out, "weir_tasks", "gauge", "Tasks by queue or archive and state.");
@@ -303,15 +310,17 @@ static void metrics_render(struct call *call)
     }
     metric(out, "weir_build_info", "gauge", "The version that runs.");
     buf_addf(out, "weir_build_info{version=\"%s\"} 1\n", call->api->config.version);
-    metric_u64(out, "weir_healthy", "gauge", "1: the server takes work.", engine_health(call->api->config.engine) == ENGINE_OK);
+    metric_u64(out, "weir_healthy", "gauge", "1: the server takes work.",
+        engine_health(call->api->config.engine) == ENGINE_OK);
     metric_u64(out, "weir_store_damage_total", "counter", "Times that the database was found damaged.",
         engine_damage(call->api->config.engine));
     struct clock_jump jump;
     engine_clock(call->api->config.engine, &jump);
-    metric_u64(out, "weir_clock_jumps_total", "counter", "Times that the wall clock was set by two seconds or more.", jump.count);
+    metric_u64(out, "weir_clock_jumps_total", "counter", "Times that the wall clock was set by two seconds or more.",
+        jump.count);
     if (call->api->config.tls)
-        metric_u64(out, "weir_certificate_expiry_timestamp_seconds", "gauge", "When the certificate of this address expires.",
-            (uint64_t)call->api->config.tls->to_ms / 1000);
+        metric_u64(out, "weir_certificate_expiry_timestamp_seconds", "gauge",
+            "When the certificate of this address expires.", (uint64_t)call->api->config.tls->to_ms / 1000);
     tasks_metrics(call, &facts, out);
     engine_metrics(call, out);
     metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);
@@ -320,14 +329,16 @@ static void metrics_render(struct call *call)
         polls += ((const struct executor_poll *)entry->value)->open;
     struct coord_status coordination;
     coord_status(engine_coord(call->api->config.engine), &coordination);
-    metric_u64(out, "weir_coordination_away", "gauge", "1: the coordination service can't be asked.", coordination.away);
+    metric_u64(
+        out, "weir_coordination_away", "gauge", "1: the coordination service can't be asked.", coordination.away);
     metric_u64(out, "weir_polls_open", "gauge", "Polls of executors that wait here.", polls);
     metric_u64(out, "weir_polls_known", "gauge", "Executors whose polls this server remembers.", call->api->polls.n);
     metric_u64(out, "weir_executing", "gauge", "Attempts that run on live executors.", running);
     metric_u64(out, "weir_http_requests_total", "counter", "Requests served.", call->api->requests);
     metric_u64(out, "weir_http_refused_total", "counter", "Requests answered with a problem.", call->api->refused);
     metric_u64(out, "weir_http_open_requests", "gauge", "Requests that wait for their answer.", call->api->calls.n);
-    metric_u64(out, "weir_store_bytes", "gauge", "Size of the store's files.", store_bytes(call->api->config.store->data_dir));
+    metric_u64(
+        out, "weir_store_bytes", "gauge", "Size of the store's files.", store_bytes(call->api->config.store->data_dir));
     metric_u64(out, "weir_resident_bytes", "gauge", "Resident memory of the server.", resident_bytes());
     call_answer_as(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(out), NULL);
 }
@@ -358,7 +369,8 @@ void serve_ready_get(struct call *call)
         return;
     }
     if (!store_there(call->api)) { /* what is written gets through, but nothing can be shown or checked */
-        call_refuse(call, ERR_unavailable, "the store can't be read: no connection for reading comes about; it is tried again");
+        call_refuse(
+            call, ERR_unavailable, "the store can't be read: no connection for reading comes about; it is tried again");
         return;
     }
     serve_health_get(call);

@@ -1,7 +1,8 @@
 /* task_ref: which other tasks a posted task waits for or cancels.
  *
- * A reference is an id, a key, the name of a task of the same call, or {task, on}. Names become positions here; ids stay as
- * they are. It fails with unknown_task for names that the call doesn't have, and invalid for what contradicts itself. */
+ * A reference is an id, a key, the name of a task of the same call, or {task, on}. Names become positions here; ids
+ * stay as they are. It fails with unknown_task for names that the call doesn't have, and invalid for what contradicts
+ * itself. */
 #include "api/posted.h"
 #include "base/map.h"
 #include "text/json.h"
@@ -39,7 +40,9 @@ static void name_unknown(struct resolve *r, struct str path, struct str name)
 static bool target_read(struct resolve *r, const struct doc_node *value, struct str path, struct task_ref *out)
 {
     if (value->kind == NODE_SCALAR && value->plain && str_to_i64(value->text, &out->id))
-        return out->id > 0 ? true : err_item(r->err, ERR_invalid, path, "a task's id is a positive number, not %lld", (long long)out->id);
+        return out->id > 0 ? true
+                           : err_item(r->err, ERR_invalid, path, "a task's id is a positive number, not %lld",
+                                 (long long)out->id);
     if (value->kind != NODE_SCALAR || value->plain)
         return err_item(r->err, ERR_invalid, path, "a task is named by its id, or by its name in this call");
     struct str name = value->text;
@@ -60,7 +63,8 @@ static bool target_read(struct resolve *r, const struct doc_node *value, struct 
     if (is_key && key.kind == KEY_TASK && r->posted->find != NULL) {
         if (!r->posted->find(r->posted->owner, &key, &out->id, r->err))
             return false;
-        return out->id > 0 || err_item(r->err, ERR_unknown_task, path, "there is no task '%.*s'", STR_ARG(str_sub(name, 0, 200)));
+        return out->id > 0 ||
+               err_item(r->err, ERR_unknown_task, path, "there is no task '%.*s'", STR_ARG(str_sub(name, 0, 200)));
     }
     if (str_eqz(name, "PREV") || str_starts(name, STR("PREV:")))
         return err_item(r->err, ERR_invalid, path, "PREV means an earlier revision of an archive; a queue has none");
@@ -68,8 +72,8 @@ static bool target_read(struct resolve *r, const struct doc_node *value, struct 
     return false;
 }
 
-/* on_read: {task, on: success|finished}; the word decides what kind of edge it is, whichever list it stands in and whatever the other
- * allows. */
+/* on_read: {task, on: success|finished}; the word decides what kind of edge it is, whichever list it stands in and
+ * whatever the other allows. */
 static bool on_read(struct resolve *r, const struct doc_node *value, struct str path, struct task_ref *out)
 {
     size_t before = r->err->n_items;
@@ -86,7 +90,8 @@ static bool on_read(struct resolve *r, const struct doc_node *value, struct str 
         else if (str_eqz(key, "on") && text && str_eqz(item->text, "finished"))
             said = EDGE_AFTER;
         else if (str_eqz(key, "on") && !node_is_null(item))
-            err_item(r->err, ERR_invalid, at, "'on' must be \"success\" or \"finished\", not %.*s", STR_ARG(diag_shown(item->raw)));
+            err_item(r->err, ERR_invalid, at, "'on' must be \"success\" or \"finished\", not %.*s",
+                STR_ARG(diag_shown(item->raw)));
         else if (!str_eqz(key, "on") && !str_eqz(key, "task"))
             err_item(r->err, ERR_invalid, at, "unknown field '%.*s'", STR_ARG(diag_shown(key)));
     }
@@ -126,7 +131,8 @@ static void ref_add(struct resolve *r, struct task_def *def, const struct task_r
         }
 }
 
-static void list_resolve(struct resolve *r, struct task_def *def, const char *name, enum edge_kind kind, const struct doc_node *list)
+static void list_resolve(
+    struct resolve *r, struct task_def *def, const char *name, enum edge_kind kind, const struct doc_node *list)
 {
     struct str base = json_pointer_add(r->arena, def->path, str_of(name));
     if (list->kind != NODE_SEQUENCE || list->n > REFS_MAX) {
@@ -135,9 +141,11 @@ static void list_resolve(struct resolve *r, struct task_def *def, const char *na
     }
     for (size_t i = 0; i < list->n; i++) {
         const struct doc_node *value = list->items[i];
-        struct task_ref ref = { .kind = kind, .path = json_pointer_at(r->arena, base, i), .needed = kind == EDGE_DEPENDS };
-        bool good =
-            value->kind == NODE_MAPPING && kind != EDGE_CANCELS ? on_read(r, value, ref.path, &ref) : target_read(r, value, ref.path, &ref);
+        struct task_ref ref = {
+            .kind = kind, .path = json_pointer_at(r->arena, base, i), .needed = kind == EDGE_DEPENDS
+        };
+        bool good = value->kind == NODE_MAPPING && kind != EDGE_CANCELS ? on_read(r, value, ref.path, &ref)
+                                                                        : target_read(r, value, ref.path, &ref);
         if (good)
             ref_add(r, def, &ref);
     }
@@ -152,8 +160,8 @@ static void names_collect(struct resolve *r)
         if (smap_find(&r->names, def->name) == NULL)
             smap_put(&r->names, def->name, def);
         else
-            err_item(r->err, ERR_invalid, str_fmt(r->arena, "%.*s/name", STR_ARG(def->path)), "the name '%.*s' is used twice in this call",
-                STR_ARG(def->name));
+            err_item(r->err, ERR_invalid, str_fmt(r->arena, "%.*s/name", STR_ARG(def->path)),
+                "the name '%.*s' is used twice in this call", STR_ARG(def->name));
     }
 }
 

@@ -1,8 +1,8 @@
 /* tasks: creating, listing, showing, cancelling, retrying and promoting tasks over HTTP.
  *
- * A creation is answered from what the engine gave back, without reading the store; only replays of an idempotency key and tasks found by
- * their unique key are read, because they have a history. It fails as INTERFACES.md section 7 says: 400 for what isn't JSON, 422 for what
- * is refused, with pointers. */
+ * A creation is answered from what the engine gave back, without reading the store; only replays of an idempotency key
+ * and tasks found by their unique key are read, because they have a history. It fails as INTERFACES.md section 7 says:
+ * 400 for what isn't JSON, 422 for what is refused, with pointers. */
 #include <string.h>
 
 #include "api/call.h"
@@ -78,8 +78,8 @@ static bool archive_task_find(void *owner, const struct key *key, int64_t *out_i
     struct posting *posting = call->state;
     *out_id = 0;
     posting->reads = call->api->beside != NULL;
-    return posting->reads || reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant,
-                                 key->run, out_id, err);
+    return posting->reads || reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name,
+                                 key->variant, key->run, out_id, err);
 }
 
 void serve_tasks_create(struct call *call)
@@ -118,7 +118,8 @@ static bool states_read(struct call *call, unsigned *out)
         enum task_state state = state_of_letter(letters.ptr[i]);
         if (state == STATE_NONE)
             return err_item(&call->err, ERR_bad_request, STR("state"),
-                "the query parameter 'state' is made of the letters Q S P X D F T A, not '%.*s'", STR_ARG(str_sub(letters, 0, 40)));
+                "the query parameter 'state' is made of the letters Q S P X D F T A, not '%.*s'",
+                STR_ARG(str_sub(letters, 0, 40)));
         *out |= 1u << state;
     }
     return true;
@@ -127,8 +128,8 @@ static bool states_read(struct call *call, unsigned *out)
 static void filter_name(struct call *call, const char *param, struct str *out)
 {
     if (call_param_str(call, param, out) && !name_is_valid(*out))
-        err_item(&call->err, ERR_bad_request, str_of(param), "the query parameter '%s' must be a name, not '%.*s'", param,
-            STR_ARG(str_sub(*out, 0, 64)));
+        err_item(&call->err, ERR_bad_request, str_of(param), "the query parameter '%s' must be a name, not '%.*s'",
+            param, STR_ARG(str_sub(*out, 0, 64)));
 }
 
 static bool filter_read(struct call *call, struct task_filter *out)
@@ -157,7 +158,8 @@ void serve_tasks_list(struct call *call)
     struct task_view *views;
     size_t n;
     int64_t next;
-    if (!filter_read(call, &filter) || !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &next, &call->err)) {
+    if (!filter_read(call, &filter) ||
+        !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &next, &call->err)) {
         call_problem(call);
         return;
     }

@@ -1,7 +1,8 @@
 /* tenants: who shares this site, what each has, and what each may have.
  *
- * What a tenant has is counted here from the rows that are shown elsewhere (lanes, semaphores, tokens, archives, executors), so it is the
- * recount of what the engine goes by. The site's admin sees all tenants, everybody else the own one. */
+ * What a tenant has is counted here from the rows that are shown elsewhere (lanes, semaphores, tokens, archives,
+ * executors), so it is the recount of what the engine goes by. The site's admin sees all tenants, everybody else the
+ * own one. */
 #include <stdlib.h>
 
 #include "api/call.h"
@@ -17,7 +18,7 @@ struct tenant_list {
     struct tenant_row *rows;
     size_t n, cap;
     struct smap places; /* name -> its place in rows, plus one */
-    int64_t version; /* of the key `tenants`; 0: never set */
+    int64_t version;    /* of the key `tenants`; 0: never set */
 };
 
 static struct tenant_row *row_get(struct call *call, struct tenant_list *list, struct str name)
@@ -65,7 +66,8 @@ static bool lanes_count(struct call *call, struct tenant_list *list)
         if (lane->id == 0)
             continue;
         struct tenant_row *row = row_get(call, list, lane->tenant);
-        row->used[QUOTA_tasks] += lane->counts[STATE_Q] + lane->counts[STATE_S] + lane->counts[STATE_P] + lane->counts[STATE_X];
+        row->used[QUOTA_tasks] +=
+            lane->counts[STATE_Q] + lane->counts[STATE_S] + lane->counts[STATE_P] + lane->counts[STATE_X];
         row->used[QUOTA_running] += lane->counts[STATE_X];
         row->used[QUOTA_queues] += lane->kind == LANE_QUEUE;
         row->used[QUOTA_logs] += lane->log_bytes;
@@ -93,7 +95,8 @@ static bool others_count(struct call *call, struct tenant_list *list)
     for (size_t i = 0; i < n_tokens; i++)
         row_get(call, list, tokens[i]->tenant)->used[QUOTA_tokens]++;
     for (size_t i = 0; i < n_executors; i++)
-        row_get(call, list, executors[i]->tenant.len > 0 ? executors[i]->tenant : STR(TENANT_DEFAULT))->used[QUOTA_executors]++;
+        row_get(call, list, executors[i]->tenant.len > 0 ? executors[i]->tenant : STR(TENANT_DEFAULT))
+            ->used[QUOTA_executors]++;
     for (size_t i = 0; i < n_archives; i++)
         if (archives[i].archive.removed == 0)
             row_get(call, list, archives[i].lane.tenant)->used[QUOTA_archives]++;
@@ -130,7 +133,8 @@ static int by_name(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-/* page_take: those that the caller may see, behind the name that the cursor is, as many as fit. True: there are more. */
+/* page_take: those that the caller may see, behind the name that the cursor is, as many as fit. True: there are more.
+ */
 static bool page_take(const struct call *call, struct tenant_list *list, struct str behind, size_t limit)
 {
     size_t n = 0;
@@ -150,8 +154,8 @@ void serve_tenants_list(struct call *call)
     int64_t limit = PAGE_MAX;
     call_param_limit(call, PAGE_MAX, &limit);
     if (call_param_str(call, "cursor", &behind) && !name_is_valid(behind))
-        err_item(&call->err, ERR_bad_request, STR("cursor"), "the query parameter 'cursor' must be a tenant's name, not '%.*s'",
-            STR_ARG(str_sub(behind, 0, 64)));
+        err_item(&call->err, ERR_bad_request, STR("cursor"),
+            "the query parameter 'cursor' must be a tenant's name, not '%.*s'", STR_ARG(str_sub(behind, 0, 64)));
     if (call->err.code != ERR_none) {
         call_problem(call);
         return;

@@ -1,9 +1,10 @@
 /* tokens: creating, listing and revoking bearer tokens.
  *
- * A token is `weir_` and 43 base64url characters of 32 bytes. It is in the answer to its creation and nowhere else: the store gets its
- * hash. The bytes are random; with an Idempotency-Key they are a keyed hash of a random seed that is kept with the key for its 31 days, so
- * that a client that lost the answer is given the same one again. The hash's key is of the store's secret, which no backup carries: after a
- * restore or a copy the same request is refused (409 conflict) instead of answered with a token that opens nothing. */
+ * A token is `weir_` and 43 base64url characters of 32 bytes. It is in the answer to its creation and nowhere else: the
+ * store gets its hash. The bytes are random; with an Idempotency-Key they are a keyed hash of a random seed that is
+ * kept with the key for its 31 days, so that a client that lost the answer is given the same one again. The hash's key
+ * is of the store's secret, which no backup carries: after a restore or a copy the same request is refused (409
+ * conflict) instead of answered with a token that opens nothing. */
 #include <sodium.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@ static void token_render(struct json *json, const struct token *token)
     ANSWER_WRITE(ANSWER_Token);
 }
 
-/* token_again: the text of a token that was made before. False: its row is another token's, because the store's secret has changed. */
+/* token_again: the text of a token that was made before. False: its row is another token's, because the store's secret
+ * has changed. */
 static bool token_again(struct call *call, struct str *out)
 {
     struct engine *engine = call->api->config.engine;
@@ -70,8 +72,9 @@ static bool token_again(struct call *call, struct str *out)
     auth_token_hash(*out, hash);
     bool same = engine_token(engine, hash, &call->arena, &found) && sodium_memcmp(found.hash, hash, sizeof hash) == 0;
     if (!same && engine_token_stands(engine, call->command.out.token_create.id))
-        return err_set(&call->err, ERR_conflict, "the token was made before this store was restored or copied, it can't be shown: "
-                       "revoke it and create another with another Idempotency-Key");
+        return err_set(&call->err, ERR_conflict,
+            "the token was made before this store was restored or copied, it can't be shown: "
+            "revoke it and create another with another Idempotency-Key");
     return true; /* one that was revoked since is shown, and opens nothing */
 }
 
@@ -98,7 +101,8 @@ static void scopes_read(struct json_reader *reader, unsigned *out)
     if (given && !json_read_array(reader, "scopes", 16, &list))
         return;
     if (!given || list->n == 0) {
-        err_item(reader->err, ERR_invalid, STR("/scopes"), "'scopes' is required: one or more of read, enqueue, execute, admin");
+        err_item(reader->err, ERR_invalid, STR("/scopes"),
+            "'scopes' is required: one or more of read, enqueue, execute, admin");
         return;
     }
     for (size_t i = 0; i < list->n; i++) {
@@ -145,12 +149,14 @@ void serve_tokens_create(struct call *call)
         err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
     scopes_read(&reader, &token->scopes);
     expires_read(&reader, token->created, &token->expires);
-    if (json_read_str(&reader, "tenant", NAME_BYTES_MAX, &token->tenant) && !name_check(token->tenant, "tenant", &fault))
+    if (json_read_str(&reader, "tenant", NAME_BYTES_MAX, &token->tenant) &&
+        !name_check(token->tenant, "tenant", &fault))
         err_item(&call->err, ERR_invalid, STR("/tenant"), "%s", fault.text);
     if (!call_read_done(call, &reader))
         return;
     if (!call->site && !str_eq(token->tenant, call->actor.tenant)) {
-        call_refuse(call, ERR_forbidden, "a token of the tenant '%.*s' makes tokens of that tenant only", STR_ARG(call->actor.tenant));
+        call_refuse(call, ERR_forbidden, "a token of the tenant '%.*s' makes tokens of that tenant only",
+            STR_ARG(call->actor.tenant));
         return;
     }
     struct str *text = ARENA_NEW(&call->arena, struct str);

@@ -1,8 +1,10 @@
-/* uploads: what attempts have sent before their finish (store/blobs.h): it counts in its tenant's quota, and goes with the attempt.
+/* uploads: what attempts have sent before their finish (store/blobs.h): it counts in its tenant's quota, and goes with
+ * the attempt.
  *
- * An attempt is over when a newer one was granted, or when its task has ended otherwise than by a lost lease (a late result still counts
- * then, for a day). One that its finish ends here is forgotten at once; the others (cancelled, lost, ended at another server) are found by
- * a look on a thread of its own, which is due only while there are uploads. What can't be read or removed is looked at again. */
+ * An attempt is over when a newer one was granted, or when its task has ended otherwise than by a lost lease (a late
+ * result still counts then, for a day). One that its finish ends here is forgotten at once; the others (cancelled,
+ * lost, ended at another server) are found by a look on a thread of its own, which is due only while there are uploads.
+ * What can't be read or removed is looked at again. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -27,7 +29,7 @@ struct tenant_used {
     int64_t bytes;
 };
 
-/* ---- uploads go with their attempt ---- */
+/* --- uploads go with their attempt --- */
 
 static bool attempt_over(const struct task *row, const struct upload_grant *grant)
 {
@@ -42,7 +44,8 @@ static bool attempt_over(const struct task *row, const struct upload_grant *gran
 static void grants_look(struct uploads *u, struct reader *reader, const struct buf *grants)
 {
     struct arena arena = { 0 };
-    for (size_t at = 0; at + sizeof(struct upload_grant) <= grants->len && !atomic_load(&u->stop); at += sizeof(struct upload_grant)) {
+    for (size_t at = 0; at + sizeof(struct upload_grant) <= grants->len && !atomic_load(&u->stop);
+         at += sizeof(struct upload_grant)) {
         struct upload_grant grant;
         struct task row;
         struct err ignored = { .code = ERR_none };
@@ -65,7 +68,8 @@ static void *look_main(void *argument)
     struct buf grants;
     buf_init(&grants, SIZE_MAX);
     struct reader *reader = NULL;
-    if (!blobs_grants(u->api->blobs, &grants, &err) || (grants.len > 0 && (reader = reader_open(u->api->config.store, &err)) == NULL))
+    if (!blobs_grants(u->api->blobs, &grants, &err) ||
+        (grants.len > 0 && (reader = reader_open(u->api->config.store, &err)) == NULL))
         atomic_store(&u->left, true);
     if (reader != NULL) {
         grants_look(u, reader, &grants);
@@ -127,7 +131,7 @@ void uploads_ended(struct api *api, const struct finish_item *items, size_t n)
     }
 }
 
-/* ---- quotas ---- */
+/* --- quotas --- */
 
 void files_used_release(struct files_used *used)
 {
@@ -175,12 +179,13 @@ bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct 
     *out_room = known->files;
     return used == NULL || used->bytes < known->files ||
            err_set(err, ERR_quota_full,
-               "the tenant '%.*s' has %lld of %lld bytes of artifacts; clear away what is old: weir history prune --older-than 30d, or "
+               "the tenant '%.*s' has %lld of %lld bytes of artifacts; clear away what is old: weir history prune "
+               "--older-than 30d, or "
                "have tenants.%.*s.quotas.files raised",
                STR_ARG(tenant), (long long)used->bytes, (long long)known->files, STR_ARG(tenant));
 }
 
-/* ---- life ---- */
+/* --- life --- */
 
 struct uploads *uploads_new(struct api *api)
 {

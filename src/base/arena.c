@@ -2,11 +2,13 @@
  *
  * Owns a chain of blocks taken from malloc; a block is never moved, so pointers stay good until the reset.
  *
- * Promises zeroed memory. Blocks are cleared piece by piece as they are handed out: clearing whole blocks on reset would cost
- * more than a short request uses. Under AddressSanitizer what isn't handed out is poisoned, and a gap follows every piece, so
- * that running over an end and using memory after a reset are caught as they would be with malloc.
+ * Promises zeroed memory. Blocks are cleared piece by piece as they are handed out: clearing whole blocks on reset
+ * would cost more than a short request uses. Under AddressSanitizer what isn't handed out is poisoned, and a gap
+ * follows every piece, so that running over an end and using memory after a reset are caught as they would be with
+ * malloc.
  *
- * Fails only by abort: out of memory, or a size that overflows, is our bug or the machine's end (limits stand before). */
+ * Fails only by abort: out of memory, or a size that overflows, is our bug or the machine's end (limits stand before).
+ */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -107,8 +109,8 @@ static void block_free(struct arena_block *block)
     free(block);
 }
 
-/* Out of line: the current block is full. Kept blocks behind it come first; one that is too small is skipped (it is used again
- * after the next reset). */
+/* Out of line: the current block is full. Kept blocks behind it come first; one that is too small is skipped (it is
+ * used again after the next reset). */
 static void *arena_grow(struct arena *arena, size_t size, size_t room)
 {
     struct arena_block *block = arena->current;

@@ -1,8 +1,9 @@
 /* arena: memory that lives and dies together.
  *
- * Everything allocated is zeroed and aligned for any type. arena_reset ends the life of all pieces and keeps up to 4 MiB of
- * blocks for reuse; arena_release gives all back. Out of memory, or a size that overflows, aborts: every size that an outsider
- * drives has a limit before it gets here. The zero value is a valid empty arena. Not shared between threads. */
+ * Everything allocated is zeroed and aligned for any type. arena_reset ends the life of all pieces and keeps up to 4
+ * MiB of blocks for reuse; arena_release gives all back. Out of memory, or a size that overflows, aborts: every size
+ * that an outsider drives has a limit before it gets here. The zero value is a valid empty arena. Not shared between
+ * threads. */
 #ifndef WEIR_BASE_ARENA_H
 #define WEIR_BASE_ARENA_H
 
@@ -23,10 +24,11 @@ void arena_release(struct arena *arena);
 #define ARENA_NEW(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
 #define ARENA_ARRAY(arena, type, n) ((type *)arena_array((arena), sizeof(type), (n)))
 
-/* ARENA_PUSH: appends to a vector {type *name; size_t n_name, cap_name;} kept in an arena; evaluates to a pointer to the new,
- * zeroed element. Old storage stays in the arena until it is reset. */
+/* ARENA_PUSH: appends to a vector {type *name; size_t n_name, cap_name;} kept in an arena; evaluates to a pointer to
+ * the new, zeroed element. Old storage stays in the arena until it is reset. */
 void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size_t size);
-#define ARENA_PUSH(arena, vec, n, cap) ((__typeof__(vec))arena_push((arena), (void **)&(vec), &(n), &(cap), sizeof *(vec)))
+#define ARENA_PUSH(arena, vec, n, cap) \
+    ((__typeof__(vec))arena_push((arena), (void **)&(vec), &(n), &(cap), sizeof *(vec)))
 
 /* Aborting malloc and realloc for the few things that outlive any arena. */
 void *mem_alloc(size_t size);

@@ -1,7 +1,7 @@
 /* buf: bytes that grow up to a cap given at birth.
  *
- * Owns its memory. Promises that the content is whole up to the first piece that didn't fit: after that nothing is added any
- * more, so there are no holes. Says that it is full by `full`; out of memory aborts. */
+ * Owns its memory. Promises that the content is whole up to the first piece that didn't fit: after that nothing is
+ * added any more, so there are no holes. Says that it is full by `full`; out of memory aborts. */
 #include "base/buf.h"
 
 #include <stdio.h>

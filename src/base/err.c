@@ -1,8 +1,8 @@
 /* err: why something was refused or failed.
  *
- * Owns the table of errors (err.def) and the shape of their texts, which quote what outsiders sent and go out as JSON and to
- * terminals: they are always UTF-8, without control characters but tab and newline (what isn't shows as ?), and a text that
- * is too long is cut at a character.
+ * Owns the table of errors (err.def) and the shape of their texts, which quote what outsiders sent and go out as JSON
+ * and to terminals: they are always UTF-8, without control characters but tab and newline (what isn't shows as ?), and
+ * a text that is too long is cut at a character.
  *
  * Can't fail itself; items past the hundredth are dropped, their messages with them. */
 #include "base/err.h"

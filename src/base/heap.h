@@ -1,7 +1,7 @@
-/* heap: what comes first by (key, insertion order). Intrusive: a heap_node sits inside the thing; at most one heap each.
- * The zero value of both is empty. A node that is in a heap has pos > 0. Moving a node to another key counts as a new
- * insertion; putting it again with the key that it has changes nothing. heap_release touches the nodes that are still in:
- * they must be alive then. */
+/* heap: what comes first by (key, insertion order). Intrusive: a heap_node sits inside the thing; at most one heap
+ * each. The zero value of both is empty. A node that is in a heap has pos > 0. Moving a node to another key counts as a
+ * new insertion; putting it again with the key that it has changes nothing. heap_release touches the nodes that are
+ * still in: they must be alive then. */
 #ifndef WEIR_BASE_HEAP_H
 #define WEIR_BASE_HEAP_H
 

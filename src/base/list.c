@@ -1,7 +1,7 @@
 /* list: intrusive doubly linked list.
  *
- * Owns nothing: nodes sit inside the things of the caller. Every operation takes constant time. Appending a node that is in a
- * list already is a bug and aborts. */
+ * Owns nothing: nodes sit inside the things of the caller. Every operation takes constant time. Appending a node that
+ * is in a list already is a bug and aborts. */
 #include "base/list.h"
 
 #include "base/err.h"

@@ -1,11 +1,12 @@
 /* map: hash tables from numbers (map) and from strings (smap) to pointers.
  *
- * Owns its arrays, never keys or values. Entries stand in order of insertion; an index of entry numbers (open addressing,
- * linear steps, at most half full) finds them. An entry that was taken stays as a hole, which the index still names so that
- * the steps go on; holes are squeezed out when the entries array is full. Up to eight entries there is no index at all.
+ * Owns its arrays, never keys or values. Entries stand in order of insertion; an index of entry numbers (open
+ * addressing, linear steps, at most half full) finds them. An entry that was taken stays as a hole, which the index
+ * still names so that the steps go on; holes are squeezed out when the entries array is full. Up to eight entries there
+ * is no index at all.
  *
- * Promises: taking an entry while walking with MAP_EACH is safe, putting is not. Clearing costs what was in, not what fits in.
- * Fails only by abort (no memory, or 2^31 entries). */
+ * Promises: taking an entry while walking with MAP_EACH is safe, putting is not. Clearing costs what was in, not what
+ * fits in. Fails only by abort (no memory, or 2^31 entries). */
 #include "base/map.h"
 
 #include <string.h>
@@ -33,7 +34,8 @@ static void index_set(uint32_t *index, size_t n_index, uint64_t hash, size_t ent
     index[at] = (uint32_t)(entry + 1);
 }
 
-/* Only while everything is being cleared: other entries' slots may have gone already, so a free one doesn't end the steps. */
+/* Only while everything is being cleared: other entries' slots may have gone already, so a free one doesn't end the
+ * steps. */
 static void index_unset(uint32_t *index, size_t n_index, uint64_t hash, size_t entry)
 {
     size_t at = index_start(n_index, hash);

@@ -1,9 +1,9 @@
-/* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them), or the tests of the
- * promises (test/promises/README.md).
+/* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them), or the
+ * tests of the promises (test/promises/README.md).
  *
- * PLANT(name) is constant false in every build but that of the simulator's and the soak's planted twins and build-planted/
- * (WEIR_PLANTED), so that nothing of it is left in the server: the condition folds away. One bug at a time: the simulator or the soak says
- * which, or WEIR_PLANT. */
+ * PLANT(name) is constant false in every build but that of the simulator's and the soak's planted twins and
+ * build-planted/ (WEIR_PLANTED), so that nothing of it is left in the server: the condition folds away. One bug at a
+ * time: the simulator or the soak says which, or WEIR_PLANT. */
 #ifndef WEIR_BASE_PLANT_H
 #define WEIR_BASE_PLANT_H
 
@@ -75,7 +75,8 @@
     X(silence_once, "an executor that was heard when its silence was due isn't looked at again") \
     X(tells_unread, "whom a turn before has left to be told of an end is taken for told") \
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \
-    X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll") \
+    X(incarnation_each_poll, \
+        "an executor that has seen more than the store knows makes all grants stale at each poll") \
     X(copies_forget, "a store that was restored believes that nothing granted had begun") \
     X(running_waits, "who runs and is lost waits for who queues for the lock behind it") \
     X(cancels_behind_lock, "a task that waits for the archive's lock doesn't cancel what it supersedes") \

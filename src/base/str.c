@@ -1,7 +1,7 @@
 /* str: a view of bytes that somebody else owns.
  *
- * Owns nothing; str_dup, str_dupz and str_fmt copy into the caller's arena, str_keep onto the heap. Promises to read only within the view.
- * Nothing here fails but the number readers, which say so. */
+ * Owns nothing; str_dup, str_dupz and str_fmt copy into the caller's arena, str_keep onto the heap. Promises to read
+ * only within the view. Nothing here fails but the number readers, which say so. */
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -105,7 +105,8 @@ bool str_to_u64(struct str s, uint64_t *out)
     }
     for (size_t i = 0; i < s.len; i++) {
         unsigned digit = (unsigned)(unsigned char)s.ptr[i] - '0';
-        if (digit > 9 || __builtin_mul_overflow(n, (uint64_t)10, &n) || __builtin_add_overflow(n, (uint64_t)digit, &n)) {
+        if (digit > 9 || __builtin_mul_overflow(n, (uint64_t)10, &n) ||
+            __builtin_add_overflow(n, (uint64_t)digit, &n)) {
             return false;
         }
     }
@@ -150,17 +151,21 @@ static uint64_t fold(uint64_t a, uint64_t b)
 
 int hex_digit(char c)
 {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* After wyhash's idea: multiply to 128 bits and fold. Sixteen bytes a step; short strings take one step without a loop. Files
- * that stay on their machine (exec/job) hold it as a checksum, so its values don't change; it is no defence against people. */
+/* After wyhash's idea: multiply to 128 bits and fold. Sixteen bytes a step; short strings take one step without a loop.
+ * Files that stay on their machine (exec/job) hold it as a checksum, so its values don't change; it is no defence
+ * against people. */
 uint64_t str_hash(struct str s)
 {
     enum { STEP = 16 };
-    const uint64_t k0 = UINT64_C(0xa0761d6478bd642f), k1 = UINT64_C(0xe7037ed1a0b428db), k2 = UINT64_C(0x8ebc6af09c88c6e3);
+    const uint64_t k0 = UINT64_C(0xa0761d6478bd642f), k1 = UINT64_C(0xe7037ed1a0b428db),
+                   k2 = UINT64_C(0x8ebc6af09c88c6e3);
     const char *ptr = s.ptr;
     size_t left = s.len;
     uint64_t seed = k0, a = 0, b = 0;
@@ -176,7 +181,8 @@ uint64_t str_hash(struct str s)
         a = load32(ptr);
         b = load32(ptr + left - 4);
     } else if (left) {
-        a = (uint64_t)(unsigned char)ptr[0] << 16 | (uint64_t)(unsigned char)ptr[left / 2] << 8 | (unsigned char)ptr[left - 1];
+        a = (uint64_t)(unsigned char)ptr[0] << 16 | (uint64_t)(unsigned char)ptr[left / 2] << 8 |
+            (unsigned char)ptr[left - 1];
     }
     return fold(k2 ^ s.len, fold(a ^ k1, b ^ seed));
 }
@@ -317,7 +323,8 @@ static unsigned distance(struct str a, struct str b)
         for (size_t j = 1; j <= b.len; j++) {
             unsigned same = lower(a.ptr[i - 1]) == lower(b.ptr[j - 1]);
             unsigned best = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + !same);
-            bool swapped = i > 1 && j > 1 && lower(a.ptr[i - 1]) == lower(b.ptr[j - 2]) && lower(a.ptr[i - 2]) == lower(b.ptr[j - 1]);
+            bool swapped = i > 1 && j > 1 && lower(a.ptr[i - 1]) == lower(b.ptr[j - 2]) &&
+                           lower(a.ptr[i - 2]) == lower(b.ptr[j - 1]);
             if (swapped && before[j - 2] + 1 < best) {
                 best = before[j - 2] + 1;
             }

@@ -1,7 +1,7 @@
 /* when: times, durations and sizes as text.
  *
- * Owns the tables of units. Promises that what it formats it reads back (times from 1970 to 9999). Readers take the whole string
- * or nothing and say false, without a word about why: the caller knows the field. */
+ * Owns the tables of units. Promises that what it formats it reads back (times from 1970 to 9999). Readers take the
+ * whole string or nothing and say false, without a word about why: the caller knows the field. */
 #include "base/when.h"
 
 #include <stdio.h>
@@ -87,8 +87,8 @@ static bool date_cut(struct str *rest, int64_t *out_days)
 {
     static const unsigned char lengths[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
     int64_t year, month, day;
-    bool shape = digits_cut(rest, 4, &year) && char_cut(rest, "-") && digits_cut(rest, 2, &month) && char_cut(rest, "-") &&
-                 digits_cut(rest, 2, &day);
+    bool shape = digits_cut(rest, 4, &year) && char_cut(rest, "-") && digits_cut(rest, 2, &month) &&
+                 char_cut(rest, "-") && digits_cut(rest, 2, &day);
     if (!shape || year < 1970 || month < 1 || month > 12 || day < 1) {
         return false;
     }
@@ -103,8 +103,8 @@ static bool date_cut(struct str *rest, int64_t *out_days)
 static bool clock_cut(struct str *rest, int64_t *out_ms)
 {
     int64_t hour, minute, second, ms = 0, weight = 100;
-    bool shape = digits_cut(rest, 2, &hour) && char_cut(rest, ":") && digits_cut(rest, 2, &minute) && char_cut(rest, ":") &&
-                 digits_cut(rest, 2, &second);
+    bool shape = digits_cut(rest, 2, &hour) && char_cut(rest, ":") && digits_cut(rest, 2, &minute) &&
+                 char_cut(rest, ":") && digits_cut(rest, 2, &second);
     if (!shape || hour > 23 || minute > 59 || second > 60) { /* :60 is a leap second; it counts as the next :00 */
         return false;
     }
@@ -130,7 +130,8 @@ static bool offset_cut(struct str *rest, int64_t *out_ms)
         return true;
     }
     int64_t sign = rest->len && rest->ptr[0] == '-' ? -1 : 1;
-    bool shape = char_cut(rest, "+-") && digits_cut(rest, 2, &hour) && char_cut(rest, ":") && digits_cut(rest, 2, &minute);
+    bool shape =
+        char_cut(rest, "+-") && digits_cut(rest, 2, &hour) && char_cut(rest, ":") && digits_cut(rest, 2, &minute);
     if (!shape || hour > 23 || minute > 59) {
         return false;
     }
@@ -141,7 +142,8 @@ static bool offset_cut(struct str *rest, int64_t *out_ms)
 bool when_parse(struct str s, int64_t *out_ms)
 {
     int64_t days, clock_ms, offset_ms;
-    if (!date_cut(&s, &days) || !char_cut(&s, "Tt ") || !clock_cut(&s, &clock_ms) || !offset_cut(&s, &offset_ms) || s.len) {
+    if (!date_cut(&s, &days) || !char_cut(&s, "Tt ") || !clock_cut(&s, &clock_ms) || !offset_cut(&s, &offset_ms) ||
+        s.len) {
         return false;
     }
     int64_t ms = days * DAY_MS + clock_ms - offset_ms;
@@ -158,7 +160,8 @@ struct unit {
 };
 
 /* Largest first. Among durations a larger unit must stand before a smaller one. */
-static const struct unit duration_units[] = { { "d", DAY_MS }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 } };
+static const struct unit duration_units[] = { { "d", DAY_MS }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 },
+    { "ms", 1 } };
 static const struct unit size_units[] = {
     { "TiB", UINT64_C(1) << 40 },
     { "GiB", 1 << 30 },
@@ -166,7 +169,10 @@ static const struct unit size_units[] = {
     { "KiB", 1 << 10 },
     { "B", 1 },
 };
-enum { N_DURATION_UNITS = sizeof duration_units / sizeof *duration_units, N_SIZE_UNITS = sizeof size_units / sizeof *size_units };
+enum {
+    N_DURATION_UNITS = sizeof duration_units / sizeof *duration_units,
+    N_SIZE_UNITS = sizeof size_units / sizeof *size_units
+};
 
 static bool is_digit(char c)
 {

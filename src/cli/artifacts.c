@@ -1,7 +1,7 @@
 /* artifacts: the files that a task kept: what there is, and the bytes of one of them.
  *
- * A file is written beside its place and gets its name when it is whole; with no -o it goes to stdout. The length that the server listed
- * is checked, so a download that broke off never looks complete. */
+ * A file is written beside its place and gets its name when it is whole; with no -o it goes to stdout. The length that
+ * the server listed is checked, so a download that broke off never looks complete. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -61,7 +61,8 @@ static int file_get(struct session *s, const char *name, int64_t bytes, struct d
         return session_fail(s);
     }
     if (download->bytes != bytes)
-        return session_err(s, ERR_unreachable, "%" PRId64 " bytes came, the file has %" PRId64 "; try again", download->bytes, bytes);
+        return session_err(
+            s, ERR_unreachable, "%" PRId64 " bytes came, the file has %" PRId64 "; try again", download->bytes, bytes);
     return 0;
 }
 

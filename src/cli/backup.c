@@ -32,10 +32,11 @@ int backup_command(struct session *s)
         printf("%s\n", term_safe_z(&s->arena, *field_z(answer, "file") ? field_z(answer, "file") : file));
     json_int_t missing = json_integer_value(json_object_get(answer, "artifacts_missing"));
     if (missing > 0 && json_is_true(json_object_get(answer, "without_artifacts")))
-        session_note(
-            s, "%lld artifacts were left out: a store that is restored from it lists them and hasn't got them", (long long)missing);
+        session_note(s, "%lld artifacts were left out: a store that is restored from it lists them and hasn't got them",
+            (long long)missing);
     else if (missing > 0)
-        session_note(s, "%lld artifacts that tasks list aren't in it: their files are gone, or damaged (weir verify names them)",
+        session_note(s,
+            "%lld artifacts that tasks list aren't in it: their files are gone, or damaged (weir verify names them)",
             (long long)missing);
     json_decref(answer);
     return 0;

@@ -48,7 +48,8 @@ static int command_unknown(const char *name)
     for (const struct command_spec *c = NULL; (c = command_next(c)) != NULL && n < COMMANDS_MAX;)
         candidates[n++] = str_of(c->name);
     struct str near = str_closest(str_of(name), candidates, n);
-    term_say(stderr, "weir: unknown command '%s'%s%.*s%s", name, near.len ? "; did you mean '" : "", STR_ARG(near), near.len ? "'?" : "");
+    term_say(stderr, "weir: unknown command '%s'%s%.*s%s", name, near.len ? "; did you mean '" : "", STR_ARG(near),
+        near.len ? "'?" : "");
     fputs("  `weir help` lists the commands\n", stderr);
     return EXIT_USAGE;
 }
@@ -82,7 +83,8 @@ static bool is_value(const struct command_spec *spec, const char *before)
     return false;
 }
 
-/* part_given: the part that the words name, which may stand behind options; its name becomes argv[0] of the rest. NULL: none. */
+/* part_given: the part that the words name, which may stand behind options; its name becomes argv[0] of the rest. NULL:
+ * none. */
 static const struct command_spec *part_given(const struct command_spec *spec, int argc, char **argv)
 {
     for (int at = 1; at < argc; at++) {
@@ -107,8 +109,13 @@ static int part_missing(const struct command_spec *spec, int argc, char **argv)
     struct str list = { 0 };
     const struct command_spec *part;
     for (size_t i = 0; (part = command_part(spec, i)) != NULL; i++)
-        list = str_fmt(&arena, "%.*s%s%s", STR_ARG(list), i == 0 ? "" : command_part(spec, i + 1) ? ", " : " or ", command_part_word(part));
-    int status = argc > 1 ? usage_error(spec, "'%s' isn't %.*s", argv[1], STR_ARG(list)) : usage_error(spec, "%.*s?", STR_ARG(list));
+        list = str_fmt(&arena, "%.*s%s%s", STR_ARG(list),
+            i == 0                      ? ""
+            : command_part(spec, i + 1) ? ", "
+                                        : " or ",
+            command_part_word(part));
+    int status = argc > 1 ? usage_error(spec, "'%s' isn't %.*s", argv[1], STR_ARG(list))
+                          : usage_error(spec, "%.*s?", STR_ARG(list));
     arena_release(&arena);
     return status;
 }
@@ -147,7 +154,8 @@ int command_main(const struct command_spec *commands, int argc, char **argv)
     const struct command_spec *spec = command_find(name);
     if (!spec)
         return command_unknown(name);
-    /* `weir --server X list --limit 3` becomes `list --server X --limit 3`: the words before the name move behind it. */
+    /* `weir --server X list --limit 3` becomes `list --server X --limit 3`: the words before the name move behind it.
+     */
     char *own_name = argv[at];
     memmove(argv + 2, argv + 1, sizeof *argv * (size_t)(at - 1));
     argv[1] = own_name;

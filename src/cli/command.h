@@ -4,8 +4,8 @@
 
 #include "cli/options.h"
 
-/* command_main: finds the command, lets common options stand before it (`weir --server X list`), runs it. The table's last row has no
- * name. Returns the exit code. */
+/* command_main: finds the command, lets common options stand before it (`weir --server X list`), runs it. The table's
+ * last row has no name. Returns the exit code. */
 int command_main(const struct command_spec *commands, int argc, char **argv);
 
 /* For `help` and the completions, of the table that command_main was given: the commands that are shown, one by one. */

@@ -1,5 +1,6 @@
-/* completion: bash, zsh and fish scripts. Words of sub-commands (`token create`) are offered after the command; the options offered are
- * those of the command and of all its parts, since a shell script that knew more would be a second parser. */
+/* completion: bash, zsh and fish scripts. Words of sub-commands (`token create`) are offered after the command; the
+ * options offered are those of the command and of all its parts, since a shell script that knew more would be a second
+ * parser. */
 #include "cli/completion.h"
 
 #include <string.h>
@@ -22,8 +23,8 @@ static bool operand_is_file(const struct command_spec *spec)
 }
 
 /* options_each: calls `give` for every shown option of the command and of its parts, once per name. */
-static void options_each(
-    FILE *out, const struct command_spec *spec, void (*give)(FILE *, const struct command_spec *, const struct option_spec *))
+static void options_each(FILE *out, const struct command_spec *spec,
+    void (*give)(FILE *, const struct command_spec *, const struct option_spec *))
 {
     const char *seen[96];
     size_t n_seen = 0;
@@ -63,7 +64,8 @@ static void bash_value(FILE *out, const struct command_spec *spec, const struct 
         choices_words(out, o->choices);
         fputs("\" -- \"$cur\")); return ;;\n", out);
     } else if (o->argument && wants_file(o)) {
-        fprintf(out, "        %s/--%s) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", spec->name, o->name);
+        fprintf(out, "        %s/--%s) compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n",
+            spec->name, o->name);
     } else if (o->argument) {
         fprintf(out, "        %s/--%s) return ;;\n", spec->name, o->name);
     }
@@ -71,22 +73,25 @@ static void bash_value(FILE *out, const struct command_spec *spec, const struct 
 
 static void bash_print(FILE *out)
 {
-    fputs("# bash completion of weir; made by `weir help --completion bash`\n_weir()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} "
+    fputs("# bash completion of weir; made by `weir help --completion bash`\n_weir()\n{\n    local "
+          "cur=${COMP_WORDS[COMP_CWORD]} "
           "prev=${COMP_WORDS[COMP_CWORD-1]} cmd= i\n"
-          "    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n            --server|--token-file) ((i++)) ;;\n   "
+          "    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n            "
+          "--server|--token-file) ((i++)) ;;\n   "
           "         -*) ;;\n"
           "            *) cmd=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n    case $cmd/$prev in\n",
         out);
     for (const struct command_spec *spec = NULL; (spec = command_next(spec)) != NULL;)
-            options_each(out, spec, bash_value);
+        options_each(out, spec, bash_value);
     fputs("    esac\n    case $cmd in\n        '') COMPREPLY=($(compgen -W \"", out);
     for (const struct command_spec *spec = NULL; (spec = command_next(spec)) != NULL;)
-            fprintf(out, "%s ", spec->name);
+        fprintf(out, "%s ", spec->name);
     fputs("--help --version\" -- \"$cur\")) ;;\n", out);
     for (const struct command_spec *spec = NULL; (spec = command_next(spec)) != NULL;) {
         fprintf(out, "        %s) ", spec->name);
         if (operand_is_file(spec))
-            fputs("[[ $cur != -* ]] && { compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return; }; ", out);
+            fputs(
+                "[[ $cur != -* ]] && { compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\")); return; }; ", out);
         fputs("COMPREPLY=($(compgen -W \"", out);
         const struct command_spec *p;
         for (size_t i = 0; (p = command_part(spec, i)) != NULL; i++)
@@ -113,7 +118,8 @@ static void quoted(FILE *out, const char *text, bool zsh)
 static void zsh_option(FILE *out, const struct command_spec *spec, const struct option_spec *o)
 {
     (void)spec;
-    fprintf(out, " \\\n                '%s--%s%s[", o->flags & OPTION_REPEATABLE ? "*" : "", o->name, o->argument ? "=" : "");
+    fprintf(out, " \\\n                '%s--%s%s[", o->flags & OPTION_REPEATABLE ? "*" : "", o->name,
+        o->argument ? "=" : "");
     quoted(out, o->help, true);
     fputc(']', out);
     if (o->argument)
@@ -135,15 +141,16 @@ static void zsh_option(FILE *out, const struct command_spec *spec, const struct 
 
 static void zsh_print(FILE *out)
 {
-    fputs(
-        "#compdef weir\n# zsh completion of weir; made by `weir help --completion zsh`\n_weir() {\n    local -a commands\n    commands=(\n",
+    fputs("#compdef weir\n# zsh completion of weir; made by `weir help --completion zsh`\n_weir() {\n    local -a "
+          "commands\n    commands=(\n",
         out);
     for (const struct command_spec *spec = NULL; (spec = command_next(spec)) != NULL;) {
         fprintf(out, "        '%s:", spec->name);
         quoted(out, spec->summary, true);
         fputs("'\n", out);
     }
-    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local cmd=$words[2]\n    "
+    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local "
+          "cmd=$words[2]\n    "
           "shift words\n    ((CURRENT--))\n    case $cmd in\n",
         out);
     for (const struct command_spec *spec = NULL; (spec = command_next(spec)) != NULL;) {
@@ -189,7 +196,8 @@ static void fish_print(FILE *out)
         fputs("'\n", out);
         const struct command_spec *p;
         for (size_t i = 0; (p = command_part(spec, i)) != NULL; i++) {
-            fprintf(out, "complete -c weir -n '__fish_seen_subcommand_from %s' -a %s -d '", spec->name, command_part_word(p));
+            fprintf(out, "complete -c weir -n '__fish_seen_subcommand_from %s' -a %s -d '", spec->name,
+                command_part_word(p));
             quoted(out, p->summary, false);
             fputs("'\n", out);
         }

@@ -1,5 +1,5 @@
-/* config: what all servers of a site go by, shown and changed. The file is checked here first, so that what is wrong with it is told as a
- * compiler tells it. */
+/* config: what all servers of a site go by, shown and changed. The file is checked here first, so that what is wrong
+ * with it is told as a compiler tells it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static bool file_read(struct session *s, const char *path, struct diag_file *out
         session_err(s, ERR_io, "%s can't be read: %s", path, strerror(errno));
     else if (bytes.full)
         session_err(s, ERR_body_too_large, "%s is over the limit of 512 KiB", path);
-    *out = (struct diag_file){ str_dup(&s->arena, from_stdin ? STR("stdin") : str_of(path)), str_dup(&s->arena, buf_str(&bytes)) };
+    *out = (struct diag_file){ str_dup(&s->arena, from_stdin ? STR("stdin") : str_of(path)),
+        str_dup(&s->arena, buf_str(&bytes)) };
     bool good = !failed && !bytes.full;
     buf_release(&bytes);
     if (!from_stdin)
@@ -63,8 +64,8 @@ static void changes_print(struct session *s, const json_t *answer)
     json_array_foreach (changes, i, change) {
         const char *before = json_string_value(json_object_get(change, "before"));
         const char *after = json_string_value(json_object_get(change, "after"));
-        printf("%s: %s -> %s\n", term_safe_z(&s->arena, field_z(change, "path")), before ? term_safe_z(&s->arena, before) : "none",
-            after ? term_safe_z(&s->arena, after) : "none");
+        printf("%s: %s -> %s\n", term_safe_z(&s->arena, field_z(change, "path")),
+            before ? term_safe_z(&s->arena, before) : "none", after ? term_safe_z(&s->arena, after) : "none");
     }
     if (json_array_size(changes) == 0)
         session_note(s, "nothing changes: the site goes by this already");

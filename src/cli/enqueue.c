@@ -44,7 +44,8 @@ static json_t *input_parse(struct session *s, const char *file, struct str bytes
         return NULL;
     }
     if (!json_is_object(document) && !json_is_array(document)) {
-        session_err(s, ERR_invalid, "%s: a task is a JSON object, several are a list of objects", strcmp(file, "-") == 0 ? "stdin" : file);
+        session_err(s, ERR_invalid, "%s: a task is a JSON object, several are a list of objects",
+            strcmp(file, "-") == 0 ? "stdin" : file);
         json_decref(document);
         return NULL;
     }
@@ -103,7 +104,8 @@ static json_t *document_fill(struct session *s, json_t *document)
         return document;
     }
     if (option_given(&s->options, "name") && json_array_size(tasks) != 1) {
-        s->status = usage_error(s->options.spec, "--name names a single task, and there are %zu", json_array_size(tasks));
+        s->status =
+            usage_error(s->options.spec, "--name names a single task, and there are %zu", json_array_size(tasks));
         json_decref(document);
         return NULL;
     }
@@ -116,11 +118,12 @@ static void task_print(struct session *s, const json_t *task)
 {
     fputs(term_safe_z(&s->arena, task_key(&s->arena, task)), stdout);
     if (s->term.tty)
-        printf("  %s%s%s", paint_on(&s->term, PAINT_DIM), term_safe_z(&s->arena, task_name(task)), paint_off(&s->term, PAINT_DIM));
+        printf("  %s%s%s", paint_on(&s->term, PAINT_DIM), term_safe_z(&s->arena, task_name(task)),
+            paint_off(&s->term, PAINT_DIM));
     fputc('\n', stdout);
     if (json_is_true(json_object_get(task, "existing")))
-        session_note(
-            s, "%s was there already and has the same unique key: no task was made", term_safe_z(&s->arena, task_key(&s->arena, task)));
+        session_note(s, "%s was there already and has the same unique key: no task was made",
+            term_safe_z(&s->arena, task_key(&s->arena, task)));
 }
 
 static int answer_print(struct session *s, const json_t *answer)
@@ -144,7 +147,8 @@ static int enqueue_send(struct session *s, json_t *document)
     struct str body = json_text(&s->arena, document, false);
     json_decref(document);
     json_t *answer =
-        session_call(s, &(struct session_request){ .method = "POST", .path = "/v1/tasks", .body = body, .headers = key ? headers : NULL });
+        session_call(s, &(struct session_request){
+                            .method = "POST", .path = "/v1/tasks", .body = body, .headers = key ? headers : NULL });
     if (!answer)
         return s->status;
     int status = answer_print(s, answer);

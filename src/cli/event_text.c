@@ -60,21 +60,24 @@ void event_print(struct session *s, const json_t *event, FILE *out)
     const char *from = field_z(event, "from"), *to = field_z(event, "to"), *key = field_z(event, "key");
     int64_t time;
     struct arena scratch = { 0 }; /* a follower prints for days: nothing may pile up in the session */
-    fprintf(out, "%s%7lld%s  ", paint_on(&s->term, PAINT_DIM), (long long)field_i64(event, "seq", 0), paint_off(&s->term, PAINT_DIM));
+    fprintf(out, "%s%7lld%s  ", paint_on(&s->term, PAINT_DIM), (long long)field_i64(event, "seq", 0),
+        paint_off(&s->term, PAINT_DIM));
     fprintf(out, "%s  ", field_time(event, "time", &time) ? local_text(time).z : "                   ");
     if (*to)
-        fprintf(out, "%s>%s%s%s %-10s", *from ? from : " ", paint_on(&s->term, paint_of_state(*to)), term_safe_z(&scratch, to),
-            paint_off(&s->term, paint_of_state(*to)), letter_word(*to));
+        fprintf(out, "%s>%s%s%s %-10s", *from ? from : " ", paint_on(&s->term, paint_of_state(*to)),
+            term_safe_z(&scratch, to), paint_off(&s->term, paint_of_state(*to)), letter_word(*to));
     else
         fprintf(out, "%-14s", term_safe_z(&scratch, field_z(event, "kind")));
     if (*key)
         fprintf(out, "  %s", term_safe_z(&scratch, key));
     if (*to && *field_z(event, "kind"))
-        fprintf(
-            out, "  %s%s%s", paint_on(&s->term, PAINT_DIM), term_safe_z(&scratch, field_z(event, "kind")), paint_off(&s->term, PAINT_DIM));
+        fprintf(out, "  %s%s%s", paint_on(&s->term, PAINT_DIM), term_safe_z(&scratch, field_z(event, "kind")),
+            paint_off(&s->term, PAINT_DIM));
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
         const json_t *value = json_object_get(event, extras[i].field);
-        const char *text = json_is_string(value) ? json_string_value(value) : json_is_object(value) ? task_key(&scratch, value) : "";
+        const char *text = json_is_string(value)   ? json_string_value(value)
+                           : json_is_object(value) ? task_key(&scratch, value)
+                                                   : "";
         if (*text)
             fprintf(out, "  %s%s", extras[i].label, term_safe_z(&scratch, text));
     }

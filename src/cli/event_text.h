@@ -6,8 +6,8 @@
 
 void event_print(struct session *session, const json_t *event, FILE *out);
 
-/* json_lines: feeds pieces of a stream; `line` gets each complete JSON document (borrowed) and returns false to stop. Lines that aren't
- * JSON objects are skipped (keep-alives). A line over 4 MiB is dropped. */
+/* json_lines: feeds pieces of a stream; `line` gets each complete JSON document (borrowed) and returns false to stop.
+ * Lines that aren't JSON objects are skipped (keep-alives). A line over 4 MiB is dropped. */
 struct json_lines {
     struct buf held;
     bool (*line)(const json_t *event, void *owner);

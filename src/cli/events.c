@@ -1,7 +1,7 @@
 /* events: what happened, as a list or as it happens.
  *
- * With -f every event is written as it comes, one line each (with --json: one JSON object a line, since a stream has no end); a lost server
- * is asked again from the last event seen. */
+ * With -f every event is written as it comes, one line each (with --json: one JSON object a line, since a stream has no
+ * end); a lost server is asked again from the last event seen. */
 #include <poll.h>
 #include <string.h>
 
@@ -18,7 +18,8 @@ struct events_run {
     struct session *session;
     struct json_lines lines;
     struct client_response refusal;
-    bool array;                         /* --json without -f: one document, written as it comes, so that a long history needs no memory */
+    /* --json without -f: one document, written as it comes, so that a long history needs no memory */
+    bool array;
     const char *archive, *queue, *task; /* filters; NULL: all. task is an id */
     int64_t since, limit, n;
     bool follow;
@@ -154,7 +155,8 @@ int events_command(struct session *s)
     const char *key = option_get(&s->options, "task");
     run.archive = option_get(&s->options, "archive");
     run.queue = option_get(&s->options, "queue");
-    if (!option_i64(&s->options, "since", 0, INT64_MAX, &run.since) || !option_i64(&s->options, "limit", 1, INT32_MAX, &run.limit))
+    if (!option_i64(&s->options, "since", 0, INT64_MAX, &run.since) ||
+        !option_i64(&s->options, "limit", 1, INT32_MAX, &run.limit))
         return EXIT_USAGE;
     if (run.archive && run.queue)
         return usage_error(s->options.spec, "--archive and --queue exclude each other");

@@ -1,5 +1,5 @@
-/* feed: the event stream, on the session's loop, from now on and through restarts of the server. Nothing is lost and nothing is asked
- * twice: events have dense numbers, and a broken stream is taken up behind the last one seen. */
+/* feed: the event stream, on the session's loop, from now on and through restarts of the server. Nothing is lost and
+ * nothing is asked twice: events have dense numbers, and a broken stream is taken up behind the last one seen. */
 #ifndef WEIR_CLI_FEED_H
 #define WEIR_CLI_FEED_H
 
@@ -11,7 +11,8 @@ struct feed {
     struct session *session;
     void (*event)(const json_t *event, void *owner);
     void (*joined)(void *owner); /* first bytes after a break: what was known may be old; may be NULL */
-    void (*lost)(void *owner);   /* no server for FEED_PATIENCE_MS, or refused: session.err and session.status say why */
+    /* no server for FEED_PATIENCE_MS, or refused: session.err and session.status say why */
+    void (*lost)(void *owner);
     void *owner;
     int64_t since;
     /* private */
@@ -22,8 +23,8 @@ struct feed {
     bool broken;
 };
 
-/* feed_open: finds the newest event's number and begins to follow behind it once the loop runs. false: session.err and session.status say
- * why. */
+/* feed_open: finds the newest event's number and begins to follow behind it once the loop runs. false: session.err and
+ * session.status say why. */
 bool feed_open(struct feed *feed);
 void feed_close(struct feed *feed);
 

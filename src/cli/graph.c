@@ -16,8 +16,9 @@ static const char *graph_path(struct session *s, const char *operand)
 static const char *task_label(struct session *s, const struct graph_task *task)
 {
     struct str name = term_cut(&s->arena, &s->term, str_of(task->name), 40);
-    return str_dupz(&s->arena, name.len ? str_fmt(&s->arena, "%c %lld %.*s", task->state, (long long)task->id, STR_ARG(name))
-                                        : str_fmt(&s->arena, "%c %s", task->state, task->key));
+    return str_dupz(&s->arena, name.len
+                                   ? str_fmt(&s->arena, "%c %lld %.*s", task->state, (long long)task->id, STR_ARG(name))
+                                   : str_fmt(&s->arena, "%c %s", task->state, task->key));
 }
 
 static char edge_kind(const json_t *edge)
@@ -51,8 +52,9 @@ static void task_load(struct graph_loading *loading, const json_t *item, const c
     struct session *s = loading->session;
     struct graph *out = loading->out;
     struct graph_task *task = ARENA_PUSH(&s->arena, out->tasks, out->n_tasks, out->cap_tasks);
-    *task =
-        (struct graph_task){ .id = field_i64(item, "id", 0), .state = task_letter(item), .key = term_safe_z(&s->arena, key), .name = name };
+    *task = (struct graph_task){
+        .id = field_i64(item, "id", 0), .state = task_letter(item), .key = term_safe_z(&s->arena, key), .name = name
+    };
     task->label = task_label(s, task);
     smap_put(&loading->by_key, str_of(key), (void *)(uintptr_t)out->n_tasks);
 }
@@ -102,11 +104,12 @@ static int graph_print(struct session *s, const struct graph *graph, const char 
         graph_dot(stdout, graph);
     } else if (strcmp(format, "svg") == 0) {
         if (!graph_svg(stdout, &s->arena, graph))
-            return session_err(
-                s, ERR_invalid, "the graph is too large for a drawing (%zu tasks); try --format dot or json", graph->n_tasks);
+            return session_err(s, ERR_invalid,
+                "the graph is too large for a drawing (%zu tasks); try --format dot or json", graph->n_tasks);
     } else if (!graph_ascii(stdout, &s->arena, &s->term, graph, (int)columns)) {
         graph_list(stdout, &s->arena, &s->term, graph);
-        session_note(s, "the drawing would not fit; --width 0 draws it all the same where it can, --format svg or dot draws it elsewhere");
+        session_note(s, "the drawing would not fit; --width 0 draws it all the same where it can, --format svg or dot "
+                        "draws it elsewhere");
     }
     return 0;
 }
@@ -127,8 +130,8 @@ int graph_command(struct session *s)
         struct graph graph = { 0 };
         graph_load(s, document, &graph);
         if (json_is_true(json_object_get(document, "truncated")))
-            session_note(
-                s, "the graph is larger than the server gives away in one piece: this is the part around %s", s->options.operands[0]);
+            session_note(s, "the graph is larger than the server gives away in one piece: this is the part around %s",
+                s->options.operands[0]);
         status = graph_print(s, &graph, format);
     }
     json_decref(document);

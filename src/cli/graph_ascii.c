@@ -1,7 +1,8 @@
 /* graph_ascii: boxes and lines on a canvas of cells.
  *
- * Every net (all that leaves one task downwards) has a horizontal track of its own between two layers, and every net that enters a box has
- * a port of its own in its upper edge: so a junction always belongs to one net, and a cross is only ever a cross. */
+ * Every net (all that leaves one task downwards) has a horizontal track of its own between two layers, and every net
+ * that enters a box has a port of its own in its upper edge: so a junction always belongs to one net, and a cross is
+ * only ever a cross. */
 #include <string.h>
 
 #include "cli/graph_draw.h"
@@ -91,7 +92,7 @@ static void text_put(struct canvas *canvas, int64_t x, int64_t y, const char *te
     }
 }
 
-/* -- ports and tracks ------------------------------------------------------------------------------------------------------ */
+/* --- ports and tracks --- */
 
 static bool layout_run(struct drawing *d)
 {
@@ -112,12 +113,13 @@ static bool layout_run(struct drawing *d)
     return layout_make(d->arena, &input, &d->layout);
 }
 
-/* ports_assign: the nets that enter a box do so side by side, in the order of where they come from. Hops are sorted by the order of
- * `upper`. */
+/* ports_assign: the nets that enter a box do so side by side, in the order of where they come from. Hops are sorted by
+ * the order of `upper`. */
 static void ports_assign(struct drawing *d)
 {
     const struct layout *layout = &d->layout;
-    int64_t *entered = ARENA_ARRAY(d->arena, int64_t, layout->n_nodes + 1), *total = ARENA_ARRAY(d->arena, int64_t, layout->n_nodes + 1);
+    int64_t *entered = ARENA_ARRAY(d->arena, int64_t, layout->n_nodes + 1),
+            *total = ARENA_ARRAY(d->arena, int64_t, layout->n_nodes + 1);
     d->port_of_hop = ARENA_ARRAY(d->arena, int64_t, layout->n_hops + 1);
     for (size_t i = 0; i < layout->n_hops; i++)
         total[layout->hops[i].lower]++;
@@ -168,8 +170,9 @@ static int64_t track_free_row(const struct track *tracks, size_t n, const struct
     return row;
 }
 
-/* channel_place: a net whose way down from its box meets the column in which another net goes down must turn off above that one. Nets that
- * want this of each other are placed in the order of their boxes: they share a piece of a column then. */
+/* channel_place: a net whose way down from its box meets the column in which another net goes down must turn off above
+ * that one. Nets that want this of each other are placed in the order of their boxes: they share a piece of a column
+ * then. */
 static int64_t channel_place(struct drawing *d, struct track *tracks, size_t n)
 {
     int64_t rows = 0;
@@ -183,7 +186,8 @@ static int64_t channel_place(struct drawing *d, struct track *tracks, size_t n)
             bool free = track->row >= 0 && !track->placed;
             int64_t row = 0;
             for (size_t o = 0; free && o < n; o++) {
-                if (o == t || tracks[o].row < 0 || !track_enters(d, track, layout_center(&d->layout.nodes[tracks[o].upper])))
+                if (o == t || tracks[o].row < 0 ||
+                    !track_enters(d, track, layout_center(&d->layout.nodes[tracks[o].upper])))
                     continue;
                 if (!tracks[o].placed)
                     free = forced;
@@ -218,7 +222,7 @@ static void channels_place(struct drawing *d)
         d->layer_row[l + 1] = d->layer_row[l] + BOX_ROWS + d->channel_rows[l];
 }
 
-/* -- drawing --------------------------------------------------------------------------------------------------------------- */
+/* --- drawing --- */
 
 static void boxes_draw(struct drawing *d)
 {
@@ -261,7 +265,8 @@ static void tracks_draw(struct drawing *d)
             char kind = d->graph->edges[track->hops[i].edge].kind;
             for (size_t a = 0; a < sizeof arrows / sizeof *arrows; a++)
                 if (arrows[a].kind == kind)
-                    glyph_set(cell_at(&d->canvas, port, bottom), str_of(d->term->utf8 ? arrows[a].utf8 : arrows[a].ascii), PAINT_NONE);
+                    glyph_set(cell_at(&d->canvas, port, bottom),
+                        str_of(d->term->utf8 ? arrows[a].utf8 : arrows[a].ascii), PAINT_NONE);
         }
     }
 }
@@ -286,7 +291,8 @@ static void canvas_print(FILE *out, const struct canvas *canvas, const struct te
         "\xE2\x94\xAC",
         "\xE2\x94\xBC",
     };
-    static const char *const ascii[16] = { " ", "|", "|", "|", "-", "+", "+", "+", "-", "+", "+", "+", "-", "+", "+", "+" };
+    static const char *const ascii[16] = { " ", "|", "|", "|", "-", "+", "+", "+", "-", "+", "+", "+", "-", "+", "+",
+        "+" };
     for (int64_t y = 0; y < canvas->rows; y++) {
         const struct cell *row = canvas->cells + y * canvas->columns;
         int64_t end = canvas->columns;
@@ -315,7 +321,8 @@ static void legend_print(FILE *out, const struct drawing *d)
     for (size_t i = 0; i < d->graph->n_edges; i++)
         other = other || d->graph->edges[i].kind != 'd';
     if (other)
-        fputs(d->term->utf8 ? "\n\xE2\x96\xBC depends  \xE2\x96\xBD after  \xE2\x9C\x97 cancels\n" : "\nv depends  o after  x cancels\n",
+        fputs(d->term->utf8 ? "\n\xE2\x96\xBC depends  \xE2\x96\xBD after  \xE2\x9C\x97 cancels\n"
+                            : "\nv depends  o after  x cancels\n",
             out);
 }
 
@@ -346,7 +353,8 @@ bool graph_ascii(FILE *out, struct arena *arena, const struct term *term, const 
 void graph_list(FILE *out, struct arena *arena, const struct term *term, const struct graph *graph)
 {
     /* Edges by the one that waits: chains through `next`, newest first, so they are hung in from the end. */
-    size_t *first = ARENA_ARRAY(arena, size_t, graph->n_tasks + 1), *next = ARENA_ARRAY(arena, size_t, graph->n_edges + 1);
+    size_t *first = ARENA_ARRAY(arena, size_t, graph->n_tasks + 1),
+           *next = ARENA_ARRAY(arena, size_t, graph->n_edges + 1);
     for (size_t e = graph->n_edges; e > 0; e--) {
         next[e - 1] = first[graph->edges[e - 1].from];
         first[graph->edges[e - 1].from] = e;

@@ -26,8 +26,8 @@ struct graph {
 
 enum { GRAPH_BOXES_MAX = 400 };
 
-/* graph_ascii: boxes in layers; false when it is wider than `columns` (0: no limit) or has too many tasks: nothing was written, use
- * graph_list. */
+/* graph_ascii: boxes in layers; false when it is wider than `columns` (0: no limit) or has too many tasks: nothing was
+ * written, use graph_list. */
 bool graph_ascii(FILE *out, struct arena *arena, const struct term *term, const struct graph *graph, int columns);
 /* graph_list: one line a task, what it waits for behind it; for graphs that don't fit. */
 void graph_list(FILE *out, struct arena *arena, const struct term *term, const struct graph *graph);

@@ -69,7 +69,8 @@ static void dot_quote(FILE *out, const char *text)
 
 void graph_dot(FILE *out, const struct graph *graph)
 {
-    fputs("digraph weir {\n    rankdir=TB;\n    node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n", out);
+    fputs("digraph weir {\n    rankdir=TB;\n    node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\"];\n",
+        out);
     for (size_t i = 0; i < graph->n_tasks; i++) {
         const struct graph_task *task = &graph->tasks[i];
         const struct palette *palette = palette_of(task->state);
@@ -120,25 +121,29 @@ static void svg_task(FILE *out, const struct graph_task *task, const struct layo
     long long x = MARGIN_PX + node->x, y = node_y(node), width = node->width;
     fprintf(out, "<g><title>");
     xml_text(out, task->key);
-    fprintf(out, ": %s</title><rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>",
+    fprintf(out,
+        ": %s</title><rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>",
         letter_word(task->state), x, y, width, BOX_PX, palette->fill, palette->line);
-    fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" style=\"fill:%s\">%c</text>", x + 16, y + 22, palette->line, task->state);
+    fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" style=\"fill:%s\">%c</text>", x + 16, y + 22, palette->line,
+        task->state);
     fprintf(out, "<text x=\"%lld\" y=\"%lld\">", x + 16 + (width - 16) / 2, y + 22);
     xml_text(out, *task->name ? task->name : task->key);
     fputs("</text></g>\n", out);
 }
 
 /* svg_hop: a smooth piece from one layer to the next; at a dummy it runs straight on to that layer's lower edge. */
-static void svg_hop(FILE *out, const struct layout *layout, const struct graph *graph, const struct layout_hop *hop, int64_t port)
+static void svg_hop(
+    FILE *out, const struct layout *layout, const struct graph *graph, const struct layout_hop *hop, int64_t port)
 {
     const struct layout_node *upper = &layout->nodes[hop->upper], *lower = &layout->nodes[hop->lower];
-    long long x1 = MARGIN_PX + layout_center(upper), y1 = node_y(upper) + BOX_PX, x2 = MARGIN_PX + port, y2 = node_y(lower),
-              bend = (y2 - y1) / 2;
+    long long x1 = MARGIN_PX + layout_center(upper), y1 = node_y(upper) + BOX_PX, x2 = MARGIN_PX + port,
+              y2 = node_y(lower), bend = (y2 - y1) / 2;
     bool ends = hop->edge != LAYOUT_NO_EDGE;
     fprintf(out, "<path d=\"M%lld %lld C%lld %lld %lld %lld %lld %lld", x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
     if (!ends)
         fprintf(out, " V%lld", y2 + BOX_PX);
-    fprintf(out, "\"%s%s/>\n", ends ? style_of(graph->edges[hop->edge].kind)->svg : "", ends ? " marker-end=\"url(#a)\"" : "");
+    fprintf(out, "\"%s%s/>\n", ends ? style_of(graph->edges[hop->edge].kind)->svg : "",
+        ends ? " marker-end=\"url(#a)\"" : "");
 }
 
 static bool svg_layout(struct arena *arena, const struct graph *graph, struct layout *out)
@@ -162,13 +167,16 @@ static bool svg_layout(struct arena *arena, const struct graph *graph, struct la
 static void svg_head(FILE *out, long long width, long long height)
 {
     fprintf(out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" viewBox=\"0 0 %lld %lld\" role=\"img\" aria-label=\"task "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" viewBox=\"0 0 %lld %lld\" "
+        "role=\"img\" aria-label=\"task "
         "graph\">\n"
         "<style>text{font:14px "
-        "ui-sans-serif,system-ui,sans-serif;text-anchor:middle;fill:#111827}.l{font-weight:700}.k{font-size:12px;text-anchor:start;fill:#"
+        "ui-sans-serif,system-ui,sans-serif;text-anchor:middle;fill:#111827}.l{font-weight:700}.k{font-size:12px;text-"
+        "anchor:start;fill:#"
         "4b5563}"
         "path{fill:none;stroke:#6b7280;stroke-width:1.5}.c{stroke:#dc2626}</style>\n"
-        "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\"><path "
+        "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" "
+        "orient=\"auto\"><path "
         "d=\"M0 0 L8 4 L0 8 z\" style=\"fill:#6b7280;stroke:none\"/></marker></defs>\n"
         "<rect width=\"%lld\" height=\"%lld\" fill=\"#ffffff\"/>\n",
         width, height, width, height, width, height);
@@ -179,8 +187,9 @@ static void svg_legend(FILE *out, long long y)
     fprintf(out, "<text x=\"%d\" y=\"%lld\" class=\"k\">", MARGIN_PX, y);
     for (const char *c = state_letters; *c; c++)
         fprintf(out, "%c %s%s", *c, letter_word(*c), c[1] ? " \xC2\xB7 " : "</text>\n");
-    fprintf(out, "<text x=\"%d\" y=\"%lld\" class=\"k\">solid: depends \xC2\xB7 dashed: after \xC2\xB7 dotted: cancels</text>\n", MARGIN_PX,
-        y + LEGEND_LINE_PX);
+    fprintf(out,
+        "<text x=\"%d\" y=\"%lld\" class=\"k\">solid: depends \xC2\xB7 dashed: after \xC2\xB7 dotted: cancels</text>\n",
+        MARGIN_PX, y + LEGEND_LINE_PX);
 }
 
 bool graph_svg(FILE *out, struct arena *arena, const struct graph *graph)
@@ -188,15 +197,18 @@ bool graph_svg(FILE *out, struct arena *arena, const struct graph *graph)
     struct layout layout;
     if (!svg_layout(arena, graph, &layout))
         return false;
-    int64_t *total = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1), *entered = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1);
+    int64_t *total = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1),
+            *entered = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1);
     for (size_t i = 0; i < layout.n_hops; i++)
         total[layout.hops[i].lower]++;
     long long width = layout.width + 2 * MARGIN_PX;
-    long long height = 2 * MARGIN_PX + (layout.n_layers ? (long long)(layout.n_layers - 1) * LAYER_PX + BOX_PX : 0) + LEGEND_PX;
+    long long height =
+        2 * MARGIN_PX + (layout.n_layers ? (long long)(layout.n_layers - 1) * LAYER_PX + BOX_PX : 0) + LEGEND_PX;
     svg_head(out, width > LEGEND_WIDTH_PX ? width : LEGEND_WIDTH_PX, height);
     for (size_t i = 0; i < layout.n_hops; i++) {
         uint32_t lower = layout.hops[i].lower;
-        int64_t port = layout_center(&layout.nodes[lower]) - (total[lower] - 1) * PORT_PX / 2 + PORT_PX * entered[lower]++;
+        int64_t port =
+            layout_center(&layout.nodes[lower]) - (total[lower] - 1) * PORT_PX / 2 + PORT_PX * entered[lower]++;
         svg_hop(out, &layout, graph, &layout.hops[i], port);
     }
     for (size_t i = 0; i < graph->n_tasks; i++)

@@ -1,4 +1,5 @@
-/* help: the list of commands, the help of one, the version; and, for the build, completions and the man page out of the same tables. */
+/* help: the list of commands, the help of one, the version; and, for the build, completions and the man page out of the
+ * same tables. */
 #include <string.h>
 
 #include "cli/command.h"
@@ -16,13 +17,15 @@ static void help_group(const char *group)
 static void help_all(void)
 {
     const char *group = "";
-    puts("weir: a durable queue of tasks with dependencies, and the executors that run them\n\nusage: weir COMMAND [OPTION...] ...");
+    puts("weir: a durable queue of tasks with dependencies, and the executors that run them\n\nusage: weir COMMAND "
+         "[OPTION...] ...");
     for (const struct command_spec *c = NULL; (c = command_next(c)) != NULL; group = c->group)
         if (strcmp(c->group, group) != 0)
             help_group(c->group);
     puts("\n`weir COMMAND --help` tells how a command works, `weir help task` what a task can say. "
          "KEY is ARCHIVE@REV:NAME, QUEUE:ID or a task's id.\n"
-         "Exit codes: 0 success, 1 the thing asked about failed, 2 usage, 65 bad input, 66 no such thing, 69 no server, 75 try again "
+         "Exit codes: 0 success, 1 the thing asked about failed, 2 usage, 65 bad input, 66 no such thing, 69 no "
+         "server, 75 try again "
          "later, 77 not permitted.");
 }
 
@@ -30,7 +33,8 @@ static void help_all(void)
 static void help_task(void)
 {
     struct task_doc_row row;
-    puts("What a task can say, in a workflow (W) and when it is posted (Q); JSON Schema: `weir lint --schema`, GET /openapi.json\n");
+    puts("What a task can say, in a workflow (W) and when it is posted (Q); JSON Schema: `weir lint --schema`, GET "
+         "/openapi.json\n");
     for (size_t i = 0; task_doc_row(i, &row); i++)
         printf("  %-14s %s%s  %s%s\n", row.name, row.in_workflow ? "W" : " ", row.in_queue ? "Q" : " ", row.sentence,
             row.reserved ? " (reserved for a later version)" : "");

@@ -1,4 +1,5 @@
-/* history: the tasks that have ended, newest first, with the revisions that they belong to; or all that happened to one task. */
+/* history: the tasks that have ended, newest first, with the revisions that they belong to; or all that happened to one
+ * task. */
 #include <string.h>
 
 #include "base/map.h"
@@ -10,7 +11,14 @@
 #include "cli/task_text.h"
 #include "io/clock.h"
 
-enum { HISTORY_DEFAULT = 50, HISTORY_PATH_CAP = 16 * 1024, REVISIONS_PAGE = 200, PAGE_MAX = 1000, AUTHOR_WIDTH = 20, MESSAGE_WIDTH = 40 };
+enum {
+    HISTORY_DEFAULT = 50,
+    HISTORY_PATH_CAP = 16 * 1024,
+    REVISIONS_PAGE = 200,
+    PAGE_MAX = 1000,
+    AUTHOR_WIDTH = 20,
+    MESSAGE_WIDTH = 40
+};
 
 struct history {
     struct session *session;
@@ -23,7 +31,7 @@ struct history {
     bool more, revisioned; /* revisioned: one of them has a revision */
 };
 
-/* ---- filters ---- */
+/* --- filters --- */
 
 static bool range_read(struct history *h)
 {
@@ -35,7 +43,8 @@ static bool range_read(struct history *h)
     to = dots ? str_of(dots + 2) : from;
     if (dots)
         from.len = (size_t)(dots - text);
-    bool good = str_to_i64(from, &h->rev_from) && str_to_i64(to, &h->rev_to) && h->rev_from > 0 && h->rev_to >= h->rev_from;
+    bool good =
+        str_to_i64(from, &h->rev_from) && str_to_i64(to, &h->rev_to) && h->rev_from > 0 && h->rev_to >= h->rev_from;
     if (!good)
         usage_error(h->session->options.spec, "--rev '%s' is neither a revision nor N..M", text);
     return good;
@@ -51,11 +60,12 @@ static bool time_read(struct history *h, const char *option, int64_t *out)
         *out = clock_wall_ms() - ago;
         return true;
     }
-    usage_error(h->session->options.spec, "--%s '%s' is neither a time (2026-11-15T06:00:00Z) nor a duration (7d)", option, text);
+    usage_error(h->session->options.spec, "--%s '%s' is neither a time (2026-11-15T06:00:00Z) nor a duration (7d)",
+        option, text);
     return false;
 }
 
-/* ---- revisions: read where they are needed, a page at a time ---- */
+/* --- revisions: read where they are needed, a page at a time --- */
 
 static const char *revision_key(struct session *s, const char *archive, int64_t rev)
 {
@@ -119,16 +129,19 @@ static void history_print(struct history *h)
     const json_t *task;
     size_t i;
     table_init(&table, &s->arena,
-        h->revisioned ? "ENDED|STATE|KEY|AUTHOR|MESSAGE|>TOOK|>ATTEMPTS|REASON" : "ENDED|STATE|KEY|NAME|>TOOK|>ATTEMPTS|REASON");
+        h->revisioned ? "ENDED|STATE|KEY|AUTHOR|MESSAGE|>TOOK|>ATTEMPTS|REASON"
+                      : "ENDED|STATE|KEY|NAME|>TOOK|>ATTEMPTS|REASON");
     json_array_foreach (h->tasks, i, task) {
         char letter = task_letter(task);
         const json_t *revision = json_object_get(task, "revision");
         table_add(&table, PAINT_DIM, "%s", field_time(task, "finished", &finished) ? local_text(finished).z : "");
         table_add(&table, paint_of_state(letter), "%c %s", letter, letter_word(letter));
         table_add(&table, PAINT_NONE, "%s", task_key(&s->arena, task));
-        table_add(&table, PAINT_NONE, "%s", h->revisioned ? first_line(s, field_z(revision, "author"), AUTHOR_WIDTH) : task_name(task));
+        table_add(&table, PAINT_NONE, "%s",
+            h->revisioned ? first_line(s, field_z(revision, "author"), AUTHOR_WIDTH) : task_name(task));
         if (h->revisioned)
-            table_add(&table, PAINT_NONE, "%s", first_line(s, revision ? field_z(revision, "message") : task_name(task), MESSAGE_WIDTH));
+            table_add(&table, PAINT_NONE, "%s",
+                first_line(s, revision ? field_z(revision, "message") : task_name(task), MESSAGE_WIDTH));
         table_add(&table, PAINT_DIM, "%s", task_took(task, now, &took) ? span_text(took).z : "");
         table_add(&table, PAINT_DIM, "%zu", json_array_size(json_object_get(task, "attempts")));
         table_add(&table, PAINT_NONE, "%s", task_reason(&s->arena, task));
@@ -160,8 +173,8 @@ static int history_of_all(struct session *s)
     struct history h = { .session = s, .author = option_get(&s->options, "author"), .limit = HISTORY_DEFAULT };
     struct buf path;
     buf_init(&path, HISTORY_PATH_CAP);
-    bool ok = option_i64(&s->options, "limit", 0, INT32_MAX, &h.limit) && range_read(&h) && time_read(&h, "since", &h.since) &&
-              time_read(&h, "until", &h.until) && history_path(&h, &path);
+    bool ok = option_i64(&s->options, "limit", 0, INT32_MAX, &h.limit) && range_read(&h) &&
+              time_read(&h, "since", &h.since) && time_read(&h, "until", &h.until) && history_path(&h, &path);
     h.tasks = json_array();
     h.revisions = json_object();
     int status = ok ? 0 : EXIT_USAGE;

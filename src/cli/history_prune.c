@@ -1,4 +1,5 @@
-/* history prune: the results of old tasks go: logs, outputs, artifacts. What the tasks were and how they ended stays. */
+/* history prune: the results of old tasks go: logs, outputs, artifacts. What the tasks were and how they ended stays.
+ */
 #include <string.h>
 
 #include "cli/command.h"
@@ -36,8 +37,9 @@ int history_prune_command(struct session *s)
         session_print(s, answer);
     else
         printf("%s of %lld tasks that ended before %s: %s of logs\n",
-            option_given(&s->options, "apply") ? "removed the results" : "results", (long long)field_i64(answer, "tasks", 0),
-            local_text(before).z, bytes_text(field_i64(answer, "log_bytes", 0)).z);
+            option_given(&s->options, "apply") ? "removed the results" : "results",
+            (long long)field_i64(answer, "tasks", 0), local_text(before).z,
+            bytes_text(field_i64(answer, "log_bytes", 0)).z);
     json_decref(answer);
     return 0;
 }

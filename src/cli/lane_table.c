@@ -43,7 +43,8 @@ void lane_table(struct table *table, struct arena *arena, const json_t *lanes)
         if (all && !paused)
             continue; /* not a lane: the pause of everything */
         table_add(table, PAINT_BOLD, "%s", field_z(lane, "name"));
-        table_add(table, PAINT_NONE, "%s%s", field_z(lane, "kind"), json_is_true(json_object_get(lane, "removed")) ? ", removed" : "");
+        table_add(table, PAINT_NONE, "%s%s", field_z(lane, "kind"),
+            json_is_true(json_object_get(lane, "removed")) ? ", removed" : "");
         for (const char *c = state_letters; *c; c++) {
             int64_t n = lane_count(lane, *c);
             char number[24] = "";

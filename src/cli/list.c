@@ -15,8 +15,8 @@ int list_command(struct session *s)
     int64_t limit = LIST_DEFAULT, rev = 0;
     struct buf path;
     buf_init(&path, LIST_PATH_CAP);
-    if (!option_i64(&s->options, "limit", 0, INT32_MAX, &limit) || !option_i64(&s->options, "rev", 1, INT64_MAX, &rev) ||
-        !task_filters(s, &path, limit)) {
+    if (!option_i64(&s->options, "limit", 0, INT32_MAX, &limit) ||
+        !option_i64(&s->options, "rev", 1, INT64_MAX, &rev) || !task_filters(s, &path, limit)) {
         buf_release(&path);
         return EXIT_USAGE;
     }

@@ -1,8 +1,8 @@
 /* log: the bytes that a task wrote, as they were written; following them while it runs.
  *
- * On a terminal colours pass and every other control sequence is dropped; elsewhere the bytes are untouched. With --json they are text in a
- * document, of LOG_JSON_MAX bytes at most. A follower that loses the server asks again from the byte it stands at, for RECONNECT_MS at
- * most. */
+ * On a terminal colours pass and every other control sequence is dropped; elsewhere the bytes are untouched. With
+ * --json they are text in a document, of LOG_JSON_MAX bytes at most. A follower that loses the server asks again from
+ * the byte it stands at, for RECONNECT_MS at most. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -13,7 +13,13 @@
 #include "cli/task_text.h"
 #include "io/clock.h"
 
-enum { LOG_PIECE_CAP = 4 << 20, LOG_PATH_CAP = 4096, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250, LOG_JSON_MAX = 64 << 20 };
+enum {
+    LOG_PIECE_CAP = 4 << 20,
+    LOG_PATH_CAP = 4096,
+    RECONNECT_MS = 30000,
+    RECONNECT_STEP_MS = 250,
+    LOG_JSON_MAX = 64 << 20
+};
 
 struct log_stream {
     struct session *session;
@@ -81,7 +87,8 @@ static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offse
 {
     int http = 0;
     s->err = (struct err){ .arena = &s->arena };
-    if (!client_stream(s->client, "GET", log_path(s, stream->attempt, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
+    if (!client_stream(
+            s->client, "GET", log_path(s, stream->attempt, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
         s->status = err_exit(s->err.code);
         return false;
     }
@@ -94,10 +101,12 @@ static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offse
     return true;
 }
 
-/* attempt_ended: whether the attempt that is followed has ended; the newest one is chosen if none was. false also when nobody answers. */
+/* attempt_ended: whether the attempt that is followed has ended; the newest one is chosen if none was. false also when
+ * nobody answers. */
 static bool attempt_ended(struct session *s, struct log_stream *stream)
 {
-    json_t *task = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, s->options.operands[0], "") });
+    json_t *task = session_try(
+        s, &(struct session_request){ .method = "GET", .path = session_task_path(s, s->options.operands[0], "") });
     const json_t *attempts = json_object_get(task, "attempts");
     bool ended = false;
     for (size_t i = json_array_size(attempts); i > 0; i--) { /* the newest of that number */
@@ -116,8 +125,9 @@ static bool attempt_ended(struct session *s, struct log_stream *stream)
     return ended;
 }
 
-/* log_follow: asks until the attempt has ended and was asked about once more after that: a server that stops ends its streams in order, so
- * the end of an answer isn't the end of the log. With --tail the place in the log isn't known, so the first answer is the last. */
+/* log_follow: asks until the attempt has ended and was asked about once more after that: a server that stops ends its
+ * streams in order, so the end of an answer isn't the end of the log. With --tail the place in the log isn't known, so
+ * the first answer is the last. */
 static void log_follow(struct session *s, struct log_stream *stream, uint64_t offset)
 {
     int64_t give_up = clock_boot_ms() + RECONNECT_MS;
@@ -138,7 +148,8 @@ static void log_follow(struct session *s, struct log_stream *stream, uint64_t of
     }
 }
 
-/* document_begin: the task and the attempt that is to be read: the one that was asked for, or the last one so far. NULL: said. */
+/* document_begin: the task and the attempt that is to be read: the one that was asked for, or the last one so far.
+ * NULL: said. */
 static json_t *document_begin(struct session *s, struct log_stream *stream)
 {
     json_t *task = session_get(s, session_task_path(s, s->options.operands[0], "")), *document = NULL;
@@ -147,8 +158,8 @@ static json_t *document_begin(struct session *s, struct log_stream *stream)
         return NULL;
     if (stream->attempt == 0)
         stream->attempt = field_i64(json_array_get(attempts, json_array_size(attempts) - 1), "number", 0);
-    document = json_pack("{s:I, s:s, s:o}", "task", (json_int_t)field_i64(task, "id", 0), "key", task_key(&s->arena, task), "attempt",
-        stream->attempt ? json_integer(stream->attempt) : json_null());
+    document = json_pack("{s:I, s:s, s:o}", "task", (json_int_t)field_i64(task, "id", 0), "key",
+        task_key(&s->arena, task), "attempt", stream->attempt ? json_integer(stream->attempt) : json_null());
     json_decref(task);
     return document;
 }
@@ -171,7 +182,8 @@ static int log_read(struct session *s, struct log_stream *stream, uint64_t offse
     if (s->status == 0 && stream->taken > 0 && !stream->broken_pipe && !stream->text.full && !tail)
         log_ask(s, stream, offset + stream->taken, false); /* should bytes be missing, this is refused and says so */
     if (stream->text.full)
-        return session_err(s, ERR_body_too_large, "more than %d MiB don't go into a document: ask for less with --tail, or without --json",
+        return session_err(s, ERR_body_too_large,
+            "more than %d MiB don't go into a document: ask for less with --tail, or without --json",
             LOG_JSON_MAX >> 20);
     int status = s->status;
     if (status != 0 && !stream->broken_pipe)
@@ -184,8 +196,8 @@ int log_command(struct session *s)
     int status = 0;
     int64_t attempt = 1, offset = 0;
     uint64_t size;
-    if (!option_i64(&s->options, "attempt", 1, INT32_MAX, &attempt) || !option_i64(&s->options, "offset", 0, INT64_MAX, &offset) ||
-        !option_size(&s->options, "tail", &size))
+    if (!option_i64(&s->options, "attempt", 1, INT32_MAX, &attempt) ||
+        !option_i64(&s->options, "offset", 0, INT64_MAX, &offset) || !option_size(&s->options, "tail", &size))
         return EXIT_USAGE;
     if (option_given(&s->options, "tail") && option_given(&s->options, "offset"))
         return usage_error(s->options.spec, "--tail and --offset exclude each other");

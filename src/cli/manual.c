@@ -1,4 +1,5 @@
-/* manual: the man page weir(1) as scdoc source, from the command table; doc/man/weir.1.scd is its output, and a test compares the two. */
+/* manual: the man page weir(1) as scdoc source, from the command table; doc/man/weir.1.scd is its output, and a test
+ * compares the two. */
 #include <string.h>
 
 #include "cli/command.h"
@@ -108,27 +109,36 @@ static void scd_task_keys(FILE *out)
 static const char manual_head[] =
     "weir(1)\n\n# NAME\n\nweir - a durable queue of tasks with dependencies, and the executors that run them\n\n"
     "# SYNOPSIS\n\n*weir* _COMMAND_ \\[_OPTION_...\\] ...\n\n"
-    "# DESCRIPTION\n\nWeir keeps tasks with their dependencies in an embedded store and runs them on executors. *weir serve* starts a "
+    "# DESCRIPTION\n\nWeir keeps tasks with their dependencies in an embedded store and runs them on executors. *weir "
+    "serve* starts a "
     "server with one executor; all "
     "other commands talk to a server over HTTP.\n\n"
-    "A task is in one of eight states: Q queued, S staged, P pending, X executing, D done, F failed, T terminated, A abandoned.\n\n"
-    "A _KEY_ is ARCHIVE@REV:NAME, ARCHIVE@REV:NAME\\[k=v,...\\], QUEUE:ID, or the task's id. Durations are written 90s, 15m, 2h, 7d; sizes "
+    "A task is in one of eight states: Q queued, S staged, P pending, X executing, D done, F failed, T terminated, A "
+    "abandoned.\n\n"
+    "A _KEY_ is ARCHIVE@REV:NAME, ARCHIVE@REV:NAME\\[k=v,...\\], QUEUE:ID, or the task's id. Durations are written "
+    "90s, 15m, 2h, 7d; sizes "
     "64KiB, 10MiB.\n\n"
-    "Data goes to stdout, everything else to stderr.\n\n# COMMON OPTIONS\n\nThe commands that talk to a server take these, also before the "
+    "Data goes to stdout, everything else to stderr.\n\n# COMMON OPTIONS\n\nThe commands that talk to a server take "
+    "these, also before the "
     "command's name.\n\n";
 
 static const char manual_tail[] =
-    "# EXIT STATUS\n\n*0* success; *1* the thing asked about failed; *2* usage; *65* bad input data; *66* no such archive, task or file; "
+    "# EXIT STATUS\n\n*0* success; *1* the thing asked about failed; *2* usage; *65* bad input data; *66* no such "
+    "archive, task or file; "
     "*69* server not reachable; "
     "*75* try again later, also when *weir wait --timeout* ran out; *77* not permitted, also when a certificate isn't "
     "trusted.\n\n"
-    "# ENVIRONMENT\n\n*WEIR\\_SERVER*\n\tthe server, as *--server*\n\n*WEIR\\_TOKEN\\_FILE*\n\ta file that holds the token, as "
+    "# ENVIRONMENT\n\n*WEIR\\_SERVER*\n\tthe server, as *--server*\n\n*WEIR\\_TOKEN\\_FILE*\n\ta file that holds the "
+    "token, as "
     "*--token-file*\n\n"
-    "*WEIR\\_CA*, *WEIR\\_CLIENT\\_CERT*, *WEIR\\_CLIENT\\_KEY*\n\tfiles for servers that speak TLS, as *--ca*, *--client-cert*, "
+    "*WEIR\\_CA*, *WEIR\\_CLIENT\\_CERT*, *WEIR\\_CLIENT\\_KEY*\n\tfiles for servers that speak TLS, as *--ca*, "
+    "*--client-cert*, "
     "*--client-key*\n\n"
-    "*WEIR\\_TOKEN*\n\tthe token itself\n\n*XDG\\_STATE\\_HOME*\n\twhere the data directory *weir* lies (default: ~/.local/state)\n\n"
+    "*WEIR\\_TOKEN*\n\tthe token itself\n\n*XDG\\_STATE\\_HOME*\n\twhere the data directory *weir* lies (default: "
+    "~/.local/state)\n\n"
     "*NO\\_COLOR*\n\tno colours when set\n\n"
-    "# FILES\n\n_$XDG\\_STATE\\_HOME/weir_\n\tthe default data directory: the store, the logs, the socket _weir.sock_, and _address_ with "
+    "# FILES\n\n_$XDG\\_STATE\\_HOME/weir_\n\tthe default data directory: the store, the logs, the socket _weir.sock_, "
+    "and _address_ with "
     "the server's address\n";
 
 void manual_print(FILE *out)

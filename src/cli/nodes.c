@@ -12,8 +12,8 @@ static void coordination_say(struct session *s, const json_t *coordination)
     if (strcmp(field_z(coordination, "state"), "away") != 0)
         return;
     const char *why = field_z(coordination, "detail");
-    session_note(s, "coordination: %s is away (%s) since %s: work goes on, duties go by the store alone", field_z(coordination, "kind"),
-        term_safe_z(&s->arena, why), field_z(coordination, "since"));
+    session_note(s, "coordination: %s is away (%s) since %s: work goes on, duties go by the store alone",
+        field_z(coordination, "kind"), term_safe_z(&s->arena, why), field_z(coordination, "since"));
 }
 
 static void warnings_say(struct session *s, const json_t *nodes)

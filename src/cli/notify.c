@@ -1,7 +1,8 @@
 /* notify: what a repository's hook calls after a commit: one datagram to the server's notify socket, and out.
  *
- * Promises to be quick and never to fail the commit: it exits 0 whatever happens, and says on standard error what did. A server that hears
- * nothing finds the revision by itself. Where only an HTTP address is known, two short requests do the same.
+ * Promises to be quick and never to fail the commit: it exits 0 whatever happens, and says on standard error what did.
+ * A server that hears nothing finds the revision by itself. Where only an HTTP address is known, two short requests do
+ * the same.
  *
  * It reads no configuration: the socket's place comes from --server, WEIR_SERVER or the usual data directory. */
 #include <errno.h>
@@ -33,7 +34,7 @@ static void say(struct notice *notice, const char *what)
         term_safe_z(&notice->session.arena, notice->rev), what);
 }
 
-/* ---- by datagram ---- */
+/* --- by datagram --- */
 
 /* socket_for: the notify socket that stands with a server's socket: DATA/weir.sock, or the notify socket itself. */
 static const char *socket_for(struct notice *notice, const char *path)
@@ -58,8 +59,8 @@ static int socket_connect(struct notice *notice, const char *path)
     snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/%s", dir, "notify.sock");
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     /* an address of our own, which the kernel picks, so that an answer can come back */
-    bool good =
-        fd >= 0 && bind(fd, (struct sockaddr *)&own, sizeof(sa_family_t)) == 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
+    bool good = fd >= 0 && bind(fd, (struct sockaddr *)&own, sizeof(sa_family_t)) == 0 &&
+                connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
     int code = errno;
     close(dir);
     if (!good && fd >= 0)
@@ -87,8 +88,8 @@ static enum sent datagram_send(struct notice *notice, const char *path)
     struct err err = { 0 };
     enum sent sent = SENT_NOT;
     buf_init(&note, NOTE_BYTES_MAX);
-    if (!note_format(&note, str_of(notice->archive), str_of(notice->rev), str_of(option_get(&notice->session.options, "txn")),
-            str_of(notice->cause), &err)) {
+    if (!note_format(&note, str_of(notice->archive), str_of(notice->rev),
+            str_of(option_get(&notice->session.options, "txn")), str_of(notice->cause), &err)) {
         say(notice, err.text);
         buf_release(&note);
         return SENT; /* nobody else would understand it either */
@@ -108,7 +109,7 @@ static enum sent datagram_send(struct notice *notice, const char *path)
     return sent;
 }
 
-/* ---- by HTTP ---- */
+/* --- by HTTP --- */
 
 static json_t *http_call(struct notice *notice, const char *method, const char *path, struct str body)
 {
@@ -136,7 +137,8 @@ static bool http_notify(struct notice *notice)
         return true;
     }
     const char *cause = notice->cause, *txn = option_get(&s->options, "txn");
-    json_t *body = json_pack("{s:I, s:s*, s:s*}", "rev", (json_int_t)rev, "cause", cause && *cause ? cause : NULL, "txn", txn);
+    json_t *body =
+        json_pack("{s:I, s:s*, s:s*}", "rev", (json_int_t)rev, "cause", cause && *cause ? cause : NULL, "txn", txn);
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     path = str_dupz(&s->arena, str_fmt(&s->arena, "%s/revisions", path));
     json_t *answer = text ? http_call(notice, "POST", path, str_of(text)) : NULL;
@@ -161,7 +163,7 @@ static void http_try(struct notice *notice, const char *server)
     say(notice, s->err.text[0] ? s->err.text : "no server answers");
 }
 
-/* ---- the command ---- */
+/* --- the command --- */
 
 static const char *default_socket(struct arena *arena)
 {

@@ -1,7 +1,7 @@
 /* options: parses a command line by its table and prints what the table says.
  *
- * It owns the rules of the command line: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, flags in one word (-qf), `--` ends the options,
- * a single dash is an operand. A flag or option that isn't marked repeatable may stand once.
+ * It owns the rules of the command line: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, flags in one word (-qf), `--`
+ * ends the options, a single dash is an operand. A flag or option that isn't marked repeatable may stand once.
  *
  * It fails only by a usage error, said on stderr with the nearest name that exists, exit code 2. */
 #include "cli/options.h"
@@ -17,13 +17,17 @@ enum { OPTIONS_SUGGEST_MAX = 64, HELP_COLUMN = 26, HELP_WIDTH = 96, USAGE_CAP = 
 
 const struct option_spec options_common[] = {
     { "server", 0, "URL",
-        "the server: http://HOST:PORT, https://HOST:PORT or unix:PATH (env WEIR_SERVER; default: the local socket, then "
+        "the server: http://HOST:PORT, https://HOST:PORT or unix:PATH (env WEIR_SERVER; default: the local socket, "
+        "then "
         "http://127.0.0.1:8420)",
         0, NULL },
-    { "token-file", 0, "F", "a file that holds the token (env WEIR_TOKEN_FILE; WEIR_TOKEN is the token itself)", 0, NULL },
+    { "token-file", 0, "F", "a file that holds the token (env WEIR_TOKEN_FILE; WEIR_TOKEN is the token itself)", 0,
+        NULL },
     { "ca", 0, "F", "the CA of an https server, instead of the system's (env WEIR_CA)", OPTION_NON_EMPTY, NULL },
-    { "client-cert", 0, "F", "our certificate, for a server that wants one (env WEIR_CLIENT_CERT)", OPTION_NON_EMPTY, NULL },
-    { "client-key", 0, "F", "its key (env WEIR_CLIENT_KEY; default: in the certificate's file)", OPTION_NON_EMPTY, NULL },
+    { "client-cert", 0, "F", "our certificate, for a server that wants one (env WEIR_CLIENT_CERT)", OPTION_NON_EMPTY,
+        NULL },
+    { "client-key", 0, "F", "its key (env WEIR_CLIENT_KEY; default: in the certificate's file)", OPTION_NON_EMPTY,
+        NULL },
     { "tenant", 0, "T", "for the site's admin: speak for this tenant", OPTION_NON_EMPTY, NULL },
     { "json", 0, NULL, "print one JSON document; lists as arrays", 0, NULL },
     { "no-color", 0, NULL, "no colours (also NO_COLOR, and when stdout isn't a terminal)", 0, NULL },
@@ -190,7 +194,8 @@ static int options_check(const struct options *out)
     const struct command_spec *spec = out->spec;
     for (const struct option_spec *o = spec->options; o && o->name; o++)
         if ((o->flags & OPTION_REQUIRED) && !option_given(out, o->name))
-            return usage_error(spec, "--%s is required: --%s %s (%s)", o->name, o->name, o->argument ? o->argument : "", o->help);
+            return usage_error(
+                spec, "--%s is required: --%s %s (%s)", o->name, o->name, o->argument ? o->argument : "", o->help);
     if (out->n_operands < spec->operands_min)
         return usage_error(spec, "%s", out->n_operands ? "something is missing" : "what? Nothing is named");
     if (out->n_operands > spec->operands_max)
@@ -284,11 +289,13 @@ bool option_i64(const struct options *options, const char *name, int64_t min, in
         *out = n;
         return true;
     }
-    usage_error(options->spec, "--%s: '%s' isn't a number from %lld to %lld", name, value, (long long)min, (long long)max);
+    usage_error(
+        options->spec, "--%s: '%s' isn't a number from %lld to %lld", name, value, (long long)min, (long long)max);
     return false;
 }
 
-/* print_wrapped: words of `text` between the columns `left` and HELP_WIDTH; the cursor stands at `at`. GLUE is a blank that isn't broken.
+/* print_wrapped: words of `text` between the columns `left` and HELP_WIDTH; the cursor stands at `at`. GLUE is a blank
+ * that isn't broken.
  */
 static void print_wrapped(FILE *out, const char *text, int left, int at)
 {

@@ -1,8 +1,9 @@
 /* options: the command line as data.
  *
- * A command is a struct command_spec: its name, operands, options and texts in one table. From that one table come the parser,
- * the usage errors (exit 2, with the nearest option as a suggestion), `--help` and the completions of bash, zsh and fish.
- * Nothing here talks to a server. Views into argv: nothing is copied but the lists, which live in the arena given. */
+ * A command is a struct command_spec: its name, operands, options and texts in one table. From that one table come the
+ * parser, the usage errors (exit 2, with the nearest option as a suggestion), `--help` and the completions of bash, zsh
+ * and fish. Nothing here talks to a server. Views into argv: nothing is copied but the lists, which live in the arena
+ * given. */
 #ifndef WEIR_CLI_OPTIONS_H
 #define WEIR_CLI_OPTIONS_H
 
@@ -34,7 +35,7 @@ enum {
     COMMAND_CLIENT = 1,  /* talks to a server: takes --server, --token-file, --json, --no-color, -q */
     COMMAND_NO_JSON = 2, /* a client without a JSON form */
     COMMAND_HIDDEN = 4,
-    COMMAND_LIVE = 8, /* a client that follows events: its session has a loop */
+    COMMAND_LIVE = 8,   /* a client that follows events: its session has a loop */
     COMMAND_WHOLE = 16, /* it has parts: the rows behind its own in the table whose names begin with its name */
 };
 
@@ -78,8 +79,8 @@ struct options {
 #define EXIT_USAGE 2
 #define EXIT_LATER 75 /* try again later */
 
-/* options_parse: argv[0] is the command's name and is skipped. OPTIONS_RUN: go on; else the exit code, everything has been said
- * (0 after --help, which goes to stdout; 2 after a usage error, which goes to stderr). */
+/* options_parse: argv[0] is the command's name and is skipped. OPTIONS_RUN: go on; else the exit code, everything has
+ * been said (0 after --help, which goes to stdout; 2 after a usage error, which goes to stderr). */
 int options_parse(struct options *out, const struct command_spec *spec, int argc, char **argv, struct arena *arena);
 
 bool option_given(const struct options *options, const char *name);
@@ -98,7 +99,8 @@ int usage_error(const struct command_spec *spec, const char *fmt, ...) __attribu
 void options_print_usage(FILE *out, const struct command_spec *spec); /* "usage: weir ..." */
 void options_print_help(FILE *out, const struct command_spec *spec);
 
-/* The options that every client takes, in one table; rows that don't fit `spec` (--json of a command without it) are left out by option_at.
+/* The options that every client takes, in one table; rows that don't fit `spec` (--json of a command without it) are
+ * left out by option_at.
  */
 extern const struct option_spec options_common[];
 /* option_is_own: the command has one of this name itself, which then means something else than the common one. */

@@ -1,5 +1,5 @@
-/* plan: the tasks and edges that a revision would get from a workflow, without running anything. A server is asked only for the workflow of
- * a revision that it knows. */
+/* plan: the tasks and edges that a revision would get from a workflow, without running anything. A server is asked only
+ * for the workflow of a revision that it knows. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -70,7 +70,9 @@ static void plan_expand(struct plan *plan, const struct workflow *workflow, stru
 static void earlier_make(struct plan *plan)
 {
     struct expansion out;
-    struct expand_input input = { .workflow = plan->before, .rev = plan->prev, .earlier = plan_earlier, .context = plan };
+    struct expand_input input = {
+        .workflow = plan->before, .rev = plan->prev, .earlier = plan_earlier, .context = plan
+    };
     if (plan->prev == 0)
         return;
     expand(&input, &plan->arena, &out);
@@ -93,7 +95,9 @@ static const char *omitted_why(const struct workflow_task *task, const struct sm
         return "detached";
     if ((task->triggers & TRIGGER_COMMIT) != 0 || task->triggers == 0)
         return "chain"; /* comes with what it depends on */
-    return (task->triggers & TRIGGER_SCHEDULE) != 0 ? "schedule" : (task->triggers & TRIGGER_MESSAGE) != 0 ? "message" : "manual";
+    return (task->triggers & TRIGGER_SCHEDULE) != 0  ? "schedule"
+           : (task->triggers & TRIGGER_MESSAGE) != 0 ? "message"
+                                                     : "manual";
 }
 
 static struct smap created_of(const struct expansion *out)
@@ -178,11 +182,14 @@ static void plan_json(struct plan *plan, struct buf *text, const struct expansio
 
 /* -- text -- */
 
-static struct str edge_line(struct plan *plan, const struct expansion *out, const struct expand_edge *edge, size_t width)
+static struct str edge_line(
+    struct plan *plan, const struct expansion *out, const struct expand_edge *edge, size_t width)
 {
-    struct str other = key_of(plan, edge->other.rev, edge->other.name), own = key_of(plan, plan->rev, out->tasks[edge->task].name);
-    return str_fmt(&plan->arena, "%.*s%*s %s %.*s  (%s%s)", STR_ARG(other), (int)(width > other.len ? width - other.len : 0), "",
-        edge->kind == EDGE_CANCELS ? "<!=" : "<--", STR_ARG(own), edge_kind_name(edge->kind), edge->lock ? ", lock" : "");
+    struct str other = key_of(plan, edge->other.rev, edge->other.name),
+               own = key_of(plan, plan->rev, out->tasks[edge->task].name);
+    return str_fmt(&plan->arena, "%.*s%*s %s %.*s  (%s%s)", STR_ARG(other),
+        (int)(width > other.len ? width - other.len : 0), "", edge->kind == EDGE_CANCELS ? "<!=" : "<--", STR_ARG(own),
+        edge_kind_name(edge->kind), edge->lock ? ", lock" : "");
 }
 
 static void plan_text(struct plan *plan, struct buf *text, const struct expansion *out)
@@ -193,7 +200,8 @@ static void plan_text(struct plan *plan, struct buf *text, const struct expansio
     buf_addf(text, "%s@%lld: %zu tasks, %zu edges\n", plan->archive, (long long)plan->rev, out->n_tasks, out->n_edges);
     for (size_t i = 0; i < out->n_tasks; i++) {
         const struct expand_task *task = &out->tasks[i];
-        buf_addf(text, "  %.*s%s%s\n", STR_ARG(task->name), task->skipped ? "  (skipped: its paths aren't touched)" : "",
+        buf_addf(text, "  %.*s%s%s\n", STR_ARG(task->name),
+            task->skipped ? "  (skipped: its paths aren't touched)" : "",
             task->def->lock == WORKFLOW_LOCK_EXCLUSIVE ? "  (exclusive)"
             : task->def->lock == WORKFLOW_LOCK_SHARED  ? "  (shared)"
                                                        : "");
@@ -211,8 +219,8 @@ static void plan_text(struct plan *plan, struct buf *text, const struct expansio
             continue;
         buf_add_z(text, head ? "" : "not created by a commit\n");
         head = true;
-        buf_addf(
-            text, "  %.*s  (%s)\n", STR_ARG(plan->now->tasks[i].name), strcmp(why, "chain") == 0 ? "comes with what it depends on" : why);
+        buf_addf(text, "  %.*s  (%s)\n", STR_ARG(plan->now->tasks[i].name),
+            strcmp(why, "chain") == 0 ? "comes with what it depends on" : why);
     }
     smap_release(&created);
 }
@@ -224,9 +232,11 @@ static struct smap lines_of(struct plan *plan, const struct expansion *out)
 {
     struct smap lines = { 0 };
     for (size_t i = 0; i < out->n_tasks; i++)
-        smap_put(&lines, str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, out->tasks[i].name))), &out->tasks[i]);
+        smap_put(&lines, str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, out->tasks[i].name))),
+            &out->tasks[i]);
     for (size_t i = 0; i < out->n_edges; i++)
-        smap_put(&lines, str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, out, &out->edges[i], 0))), &out->edges[i]);
+        smap_put(&lines, str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, out, &out->edges[i], 0))),
+            &out->edges[i]);
     return lines;
 }
 
@@ -238,20 +248,23 @@ static void diff_lines(struct buf *text, const struct smap *lines, const struct 
     }
 }
 
-static void diff_json(struct plan *plan, struct json *json, const char *name, const struct expansion *mine, const struct smap *others)
+static void diff_json(
+    struct plan *plan, struct json *json, const char *name, const struct expansion *mine, const struct smap *others)
 {
     json_key(json, name);
     json_object_begin(json);
     json_key(json, "tasks");
     json_array_begin(json);
     for (size_t i = 0; i < mine->n_tasks; i++)
-        if (smap_find(others, str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, mine->tasks[i].name)))) == NULL)
+        if (smap_find(others,
+                str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, mine->tasks[i].name)))) == NULL)
             task_json(json, plan, &mine->tasks[i]);
     json_array_end(json);
     json_key(json, "edges");
     json_array_begin(json);
     for (size_t i = 0; i < mine->n_edges; i++)
-        if (smap_find(others, str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, mine, &mine->edges[i], 0)))) == NULL)
+        if (smap_find(others, str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, mine, &mine->edges[i], 0)))) ==
+            NULL)
             edge_json(json, plan, mine, &mine->edges[i]);
     json_array_end(json);
     json_object_end(json);
@@ -313,7 +326,8 @@ static bool operand_is_known(const char *operand)
     return operand_is_revision(operand) && lstat(operand, &st) != 0;
 }
 
-/* revision_load: a revision's workflow files as a set; *out_prev: the revision before it, 0: none. The exit code, or OPTIONS_RUN. */
+/* revision_load: a revision's workflow files as a set; *out_prev: the revision before it, 0: none. The exit code, or
+ * OPTIONS_RUN. */
 static int revision_load(struct plan *plan, const char *operand, size_t *out_set, int64_t *out_prev)
 {
     struct session *s = &plan->session;
@@ -387,7 +401,8 @@ static int workflows_load(struct plan *plan)
         before = str_dupz(&plan->arena, str_fmt(&plan->arena, "%s@%lld", plan->archive, (long long)prev));
     before_set = now_set;
     if (status == OPTIONS_RUN && before != NULL)
-        status = operand_is_known(before) ? revision_load(plan, before, &before_set, &ignored) : path_load(plan, before, &before_set);
+        status = operand_is_known(before) ? revision_load(plan, before, &before_set, &ignored)
+                                          : path_load(plan, before, &before_set);
     if (status != OPTIONS_RUN)
         return status;
     workflow_sets_check(&plan->sets);

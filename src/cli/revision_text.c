@@ -38,7 +38,8 @@ const char *first_line(struct session *s, const char *text, int width)
 static void line(struct session *s, const char *label, enum paint paint, const char *text)
 {
     if (*text)
-        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text), paint_off(&s->term, paint));
+        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text),
+            paint_off(&s->term, paint));
 }
 
 static void message_print(struct session *s, const char *message)
@@ -62,11 +63,13 @@ void revision_print(struct session *s, const json_t *revision)
     char title[200], depth[32];
     int64_t time, now = clock_wall_ms();
     const char *state = field_z(revision, "state");
-    snprintf(title, sizeof title, "%.120s@%lld", field_z(revision, "archive"), (long long)field_i64(revision, "rev", 0));
+    snprintf(
+        title, sizeof title, "%.120s@%lld", field_z(revision, "archive"), (long long)field_i64(revision, "rev", 0));
     snprintf(depth, sizeof depth, "%lld", (long long)field_i64(revision, "depth", 0));
     line(s, "revision", PAINT_BOLD, title);
     if (strcmp(state, "known") != 0)
-        line(s, "state", PAINT_YELLOW, strcmp(state, "waiting") == 0 ? "waiting: an earlier revision is missing" : state);
+        line(s, "state", PAINT_YELLOW,
+            strcmp(state, "waiting") == 0 ? "waiting: an earlier revision is missing" : state);
     line(s, "commit", PAINT_NONE, field_z(revision, "commit"));
     line(s, "author", PAINT_NONE, field_z(revision, "author"));
     if (*field_z(revision, "message"))
@@ -89,8 +92,8 @@ void definition_print(struct session *s, const json_t *revision)
         struct str text = str_of(field_z(file, "text"));
         struct term_filter filter = { 0 };
         struct buf clean;
-        printf(
-            "\n%s%s%s\n", paint_on(&s->term, PAINT_BOLD), term_safe_z(&s->arena, field_z(file, "name")), paint_off(&s->term, PAINT_BOLD));
+        printf("\n%s%s%s\n", paint_on(&s->term, PAINT_BOLD), term_safe_z(&s->arena, field_z(file, "name")),
+            paint_off(&s->term, PAINT_BOLD));
         buf_init(&clean, LOG_CAP);
         if (s->term.tty)
             term_filter_add(&filter, text, &clean);

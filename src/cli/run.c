@@ -23,7 +23,8 @@ static json_t *run_body(struct session *s)
             session_err(s, ERR_invalid, "--param holds bytes that aren't UTF-8");
         if (!good)
             break;
-        json_object_set_new(params, str_dupz(&s->arena, (struct str){ pair, (size_t)(equals - pair) }), json_string(equals + 1));
+        json_object_set_new(
+            params, str_dupz(&s->arena, (struct str){ pair, (size_t)(equals - pair) }), json_string(equals + 1));
     }
     if (good && json_object_size(params) > 0)
         json_object_set(body, "params", params);
@@ -58,8 +59,9 @@ int run_command(struct session *s)
     const char *key = option_get(&s->options, "idempotency-key");
     const char *const headers[] = { "Idempotency-Key", key, NULL };
     json_decref(body);
-    json_t *task = session_call(
-        s, &(struct session_request){
-               .method = "POST", .path = archive_path(s, s->options.operands[0], "/runs"), .body = text, .headers = key ? headers : NULL });
+    json_t *task = session_call(s, &(struct session_request){ .method = "POST",
+                                       .path = archive_path(s, s->options.operands[0], "/runs"),
+                                       .body = text,
+                                       .headers = key ? headers : NULL });
     return session_answer(s, task, started_print);
 }

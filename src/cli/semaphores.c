@@ -26,7 +26,8 @@ void semaphores_print(struct session *s, const json_t *semaphores)
     json_array_foreach (semaphores, i, semaphore) {
         char holders[512];
         const json_t *waiting = json_object_get(semaphore, "waiting");
-        int64_t n_waiting = json_is_array(waiting) ? (int64_t)json_array_size(waiting) : field_i64(semaphore, "waiting", 0);
+        int64_t n_waiting =
+            json_is_array(waiting) ? (int64_t)json_array_size(waiting) : field_i64(semaphore, "waiting", 0);
         int64_t used = field_i64(semaphore, "used", 0), limit = field_i64(semaphore, "limit", 0);
         holders_text(s, json_object_get(semaphore, "holders"), holders, sizeof holders);
         table_add(&table, PAINT_BOLD, "%s", field_z(semaphore, "name"));

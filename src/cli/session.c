@@ -1,7 +1,7 @@
 /* session: how a client command finds its server, asks it, and tells a person what went wrong.
  *
- * It owns the order of choice (option, environment, local socket, 127.0.0.1:8420) and the mapping of every failure to an exit code, which
- * comes from base/err.def. It never retries: a command that was asked once is sent once. */
+ * It owns the order of choice (option, environment, local socket, 127.0.0.1:8420) and the mapping of every failure to
+ * an exit code, which comes from base/err.def. It never retries: a command that was asked once is sent once. */
 #include "cli/session.h"
 
 #include <errno.h>
@@ -25,10 +25,13 @@ static const struct {
     enum err_code code;
     const char *advice;
 } advices[] = {
-    { ERR_unreachable, "start a server with `weir serve`, or name one with --server URL (or unix:PATH) or WEIR_SERVER" },
-    { ERR_unauthorized, "get a token on the server's machine with `weir token create --name NAME --scope read`, then give it with "
-                        "--token-file F or WEIR_TOKEN" },
-    { ERR_forbidden, "the token lacks the scope for this; `weir token list` shows the scopes, `weir token create` makes another one" },
+    { ERR_unreachable,
+        "start a server with `weir serve`, or name one with --server URL (or unix:PATH) or WEIR_SERVER" },
+    { ERR_unauthorized,
+        "get a token on the server's machine with `weir token create --name NAME --scope read`, then give it with "
+        "--token-file F or WEIR_TOKEN" },
+    { ERR_forbidden, "the token lacks the scope for this; `weir token list` shows the scopes, `weir token create` "
+                     "makes another one" },
     { ERR_disk_full, "make room on the server's disk; running tasks can still end" },
     { ERR_order_passed, "to retry it all the same: weir retry KEY --force --reason TEXT" },
     { ERR_outcome_unknown, "try again with the same --idempotency-key once the server is back" },
@@ -61,7 +64,8 @@ static const char *server_default(struct arena *arena)
         path = str_fmt(arena, "%s/.local/state/weir/weir.sock", home);
     else
         return SERVER_FALLBACK;
-    return socket_answers(str_dupz(arena, path)) ? str_dupz(arena, str_fmt(arena, "unix:%.*s", STR_ARG(path))) : SERVER_FALLBACK;
+    return socket_answers(str_dupz(arena, path)) ? str_dupz(arena, str_fmt(arena, "unix:%.*s", STR_ARG(path)))
+                                                 : SERVER_FALLBACK;
 }
 
 /* token_read: the first line of the file. */
@@ -99,10 +103,12 @@ static const char *option_or_env(const struct session *s, const char *option, co
 
 struct client_config session_client(const struct session *s)
 {
-    return (struct client_config){
-        .server = s->server, .token = s->token, .tenant = s->tenant, .ca_file = s->ca, .client_cert = s->client_cert,
-            .client_key = s->client_key
-    };
+    return (struct client_config){ .server = s->server,
+        .token = s->token,
+        .tenant = s->tenant,
+        .ca_file = s->ca,
+        .client_cert = s->client_cert,
+        .client_key = s->client_key };
 }
 
 bool session_choose(struct session *s)
@@ -112,7 +118,8 @@ bool session_choose(struct session *s)
     s->ca = option_or_env(s, "ca", "WEIR_CA");
     s->client_cert = option_or_env(s, "client-cert", "WEIR_CLIENT_CERT");
     s->client_key = option_or_env(s, "client-key", "WEIR_CLIENT_KEY");
-    s->tenant = option_is_own(s->options.spec, "tenant") ? NULL : option_get(&s->options, "tenant"); /* token create means another */
+    /* token create means another */
+    s->tenant = option_is_own(s->options.spec, "tenant") ? NULL : option_get(&s->options, "tenant");
     const char *file = option_or_env(s, "token-file", "WEIR_TOKEN_FILE");
     if (file) {
         s->token = token_read(s, file);
@@ -190,7 +197,8 @@ static void fail_items(struct session *s)
 
 int session_fail(struct session *s)
 {
-    bool elsewhere = s->err.code == ERR_unreachable && !str_starts(str_of(s->err.text), STR(CLIENT_NOBODY)); /* a repository, a database */
+    /* a repository, a database */
+    bool elsewhere = s->err.code == ERR_unreachable && !str_starts(str_of(s->err.text), STR(CLIENT_NOBODY));
     fprintf(stderr, "weir %s: %s\n", s->options.spec->name,
         term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
     fail_items(s);
@@ -202,7 +210,8 @@ int session_fail(struct session *s)
 
 int session_store_fail(struct session *s)
 {
-    fprintf(stderr, "weir %s: %s\n", s->options.spec->name, term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+    fprintf(stderr, "weir %s: %s\n", s->options.spec->name,
+        term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
     s->status = err_exit(s->err.code);
     return s->status;
 }
@@ -272,8 +281,8 @@ json_t *session_try(struct session *s, const struct session_request *request)
     struct client_response response = { 0 };
     s->err = (struct err){ .arena = &s->arena };
     s->status = 0;
-    if (!client_call(s->client, request->method, request->path, request->body, request->body.ptr ? "application/json" : NULL,
-            request->headers, request->timeout_ms, &response, &s->err)) {
+    if (!client_call(s->client, request->method, request->path, request->body,
+            request->body.ptr ? "application/json" : NULL, request->headers, request->timeout_ms, &response, &s->err)) {
         s->status = err_exit(s->err.code);
         return NULL;
     }
@@ -319,7 +328,8 @@ static void cursor_of(const json_t *page, char *out, size_t size)
         snprintf(out, size, "%lld", (long long)json_integer_value(next));
 }
 
-bool session_walk(struct session *s, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner)
+bool session_walk(
+    struct session *s, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner)
 {
     char cursor[256] = "", next[256];
     bool good = true, go_on = true;
@@ -337,7 +347,8 @@ bool session_walk(struct session *s, const char *path, const char *name, bool (*
                 break;
         cursor_of(page, next, sizeof next);
         json_decref(page);
-        go_on = go_on && *next && strcmp(next, cursor) != 0; /* a page may be empty and not the last; the same one again isn't asked for */
+        /* a page may be empty and not the last; the same one again isn't asked for */
+        go_on = go_on && *next && strcmp(next, cursor) != 0;
         memcpy(cursor, next, sizeof next);
     }
     buf_release(&at);
@@ -434,7 +445,8 @@ const char *session_path(struct session *s, const char *address, const char *ope
     if (!star)
         return address;
     struct str encoded = client_encode(&s->arena, str_of(operand));
-    return str_dupz(&s->arena, str_fmt(&s->arena, "%.*s%.*s%s", (int)(star - address), address, STR_ARG(encoded), star + 1));
+    return str_dupz(
+        &s->arena, str_fmt(&s->arena, "%.*s%.*s%s", (int)(star - address), address, STR_ARG(encoded), star + 1));
 }
 
 const char *session_task_path(struct session *s, const char *key, const char *tail)

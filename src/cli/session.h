@@ -1,7 +1,7 @@
 /* session: one run of a client command: its options, its server, its terminal, and the way errors are told.
  *
- * session_open parses, chooses the server and reads the token; session_close gives everything back and passes the exit code through. The
- * calls print what went wrong, with what to do next, and leave the exit code in session.status. */
+ * session_open parses, chooses the server and reads the token; session_close gives everything back and passes the exit
+ * code through. The calls print what went wrong, with what to do next, and leave the exit code in session.status. */
 #ifndef WEIR_CLI_SESSION_H
 #define WEIR_CLI_SESSION_H
 
@@ -26,14 +26,15 @@ struct session {
     struct err err; /* why */
 };
 
-/* session_open: OPTIONS_RUN, or the exit code (then nothing is left open). A command that is no client gets no server. */
+/* session_open: OPTIONS_RUN, or the exit code (then nothing is left open). A command that is no client gets no server.
+ */
 int session_open(struct session *session, const struct command_spec *spec, int argc, char **argv);
 /* session_local: after options_parse, for a command without a server: --json, -q, the terminal. */
 void session_local(struct session *session);
 int session_close(struct session *session, int status); /* returns status, or 1 when stdout could not be written */
 
-/* session_choose: server, token and certificates by options, environment and defaults; false: said and session.status is set. Part of
- * session_open. */
+/* session_choose: server, token and certificates by options, environment and defaults; false: said and session.status
+ * is set. Part of session_open. */
 bool session_choose(struct session *session);
 
 /* session_client: what a client for that server needs; after session_choose. */
@@ -46,35 +47,42 @@ struct session_request {
     int64_t timeout_ms;         /* 0: none */
 };
 
-/* session_call: the JSON document of a 2xx answer (the caller frees it), or NULL: the failure is printed and in session.status. */
+/* session_call: the JSON document of a 2xx answer (the caller frees it), or NULL: the failure is printed and in
+ * session.status. */
 json_t *session_call(struct session *session, const struct session_request *request);
 json_t *session_get(struct session *session, const char *path);
 json_t *session_post(struct session *session, const char *path, json_t *body /* consumed; NULL: {} */);
 /* session_try: like session_call, but says nothing: the failure is in session.err and session.status. */
 json_t *session_try(struct session *session, const struct session_request *request);
 
-/* session_walk: every member of the list `name`, page by page, until `item` (which borrows it) says false. false: a call failed, which was
- * said. */
-bool session_walk(struct session *session, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner);
-/* session_pages: follows `next` until `limit` (0: all) members of the list `name` are there. *out_more: the server has more. */
+/* session_walk: every member of the list `name`, page by page, until `item` (which borrows it) says false. false: a
+ * call failed, which was said. */
+bool session_walk(
+    struct session *session, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner);
+/* session_pages: follows `next` until `limit` (0: all) members of the list `name` are there. *out_more: the server has
+ * more. */
 json_t *session_pages(struct session *session, const char *path, const char *name, int64_t limit, bool *out_more);
 /* session_try_pages: all pages as one document, which has the list `name`; nothing is said when one fails (NULL). */
 json_t *session_try_pages(struct session *s, const char *path, const char *name, int64_t timeout_ms);
 
 /* session_fail: prints session.err as an error of the command; returns session.status. */
 int session_fail(struct session *session);
-/* session_store_fail: the same for a store that was worked on without a server: no advice on servers and tokens. Sets session.status. */
+/* session_store_fail: the same for a store that was worked on without a server: no advice on servers and tokens. Sets
+ * session.status. */
 int session_store_fail(struct session *session);
 /* session_err: an error of our own, in the same form. */
-int session_err(struct session *session, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int session_err(struct session *session, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* session_note: to stderr unless -q. */
 void session_note(struct session *session, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* session_print: a JSON document to stdout, in one line; pure ASCII on a terminal. */
 void session_print(struct session *session, const json_t *document);
 
-/* session_answer: the end of a command that prints what it was answered, as JSON or by `print`; frees it. Returns the exit code. */
-int session_answer(struct session *session, json_t *answer, void (*print)(struct session *session, const json_t *answer));
+/* session_answer: the end of a command that prints what it was answered, as JSON or by `print`; frees it. Returns the
+ * exit code. */
+int session_answer(
+    struct session *session, json_t *answer, void (*print)(struct session *session, const json_t *answer));
 
 /* session_string: bytes as a JSON string, the caller's; those that aren't UTF-8 become U+FFFD. */
 json_t *session_string(struct str bytes);

@@ -10,7 +10,8 @@
 static void line(struct session *s, const char *label, enum paint paint, const char *text)
 {
     if (*text)
-        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text), paint_off(&s->term, paint));
+        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text),
+            paint_off(&s->term, paint));
 }
 
 static void time_line(struct session *s, const json_t *task, const char *label, const char *field, int64_t now)
@@ -77,7 +78,8 @@ static void artifacts_print(struct session *s, const json_t *task)
     fputs("\nartifacts\n", stdout);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *row = json_array_get(list, i);
-        printf("  %s  (%lld bytes)\n", term_safe_z(&s->arena, field_z(row, "name")), (long long)field_i64(row, "bytes", 0));
+        printf("  %s  (%lld bytes)\n", term_safe_z(&s->arena, field_z(row, "name")),
+            (long long)field_i64(row, "bytes", 0));
     }
 }
 

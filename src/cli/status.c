@@ -20,19 +20,23 @@ static int status_all(struct session *s, const json_t *lanes)
     lane_table(&table, &s->arena, lanes);
     table_print(&table, &s->term, stdout, 0);
     if (json_array_size(lanes) == 0)
-        session_note(s, "no queue and no archive is here; `weir enqueue` posts a task, `weir archive add` follows a repository");
+        session_note(
+            s, "no queue and no archive is here; `weir enqueue` posts a task, `weir archive add` follows a repository");
     return 0;
 }
 
-/* archive_print: of an archive: where its revisions stand. Nothing when that can't be asked: the counts are there all the same. */
+/* archive_print: of an archive: where its revisions stand. Nothing when that can't be asked: the counts are there all
+ * the same. */
 static void archive_print(struct session *s, const char *name)
 {
     json_t *archive = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "") });
-    json_t *page = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "/revisions?limit=5") });
+    json_t *page = session_try(
+        s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "/revisions?limit=5") });
     const json_t *revisions = json_object_get(page, "revisions");
     const char *fault = field_z(json_object_get(archive, "watch"), "fault");
     if (json_is_integer(json_object_get(archive, "missing")))
-        printf("\nrevision %lld is missing: those behind it wait for it\n", (long long)field_i64(archive, "missing", 0));
+        printf(
+            "\nrevision %lld is missing: those behind it wait for it\n", (long long)field_i64(archive, "missing", 0));
     if (*fault)
         printf("\nthe repository can't be read: %s\n", term_safe_z(&s->arena, fault));
     if (json_array_size(revisions) > 0) {

@@ -4,7 +4,8 @@
 
 #include "cli/session.h"
 
-/* task_filters: "/v1/tasks?..." from --state, --archive, --queue, --task and the limit; false: a usage error was printed. */
+/* task_filters: "/v1/tasks?..." from --state, --archive, --queue, --task and the limit; false: a usage error was
+ * printed. */
 bool task_filters(struct session *session, struct buf *path, int64_t limit);
 void task_table_print(struct session *session, const json_t *tasks);
 /* task_took: from start to end, or to now while it runs; false: it never started. */

@@ -89,7 +89,8 @@ const char *task_key(struct arena *arena, const json_t *task)
     struct buf text;
     buf_init(&text, KEY_CAP);
     if (*field_z(key, "archive")) {
-        buf_addf(&text, "%s@%lld:%s", field_z(key, "archive"), (long long)field_i64(key, "rev", 0), field_z(key, "name"));
+        buf_addf(
+            &text, "%s@%lld:%s", field_z(key, "archive"), (long long)field_i64(key, "rev", 0), field_z(key, "name"));
         key_add_variant(&text, json_object_get(key, "variant"));
         if (field_i64(key, "run", 0) > 0)
             buf_addf(&text, "#%lld", (long long)field_i64(key, "run", 0));

@@ -1,4 +1,5 @@
-/* task_text: how tasks, keys, states and times are written for people. Reads the API's documents, tolerant of absent fields. */
+/* task_text: how tasks, keys, states and times are written for people. Reads the API's documents, tolerant of absent
+ * fields. */
 #ifndef WEIR_CLI_TASK_TEXT_H
 #define WEIR_CLI_TASK_TEXT_H
 
@@ -16,7 +17,8 @@ const char *letter_word(char letter); /* "done"; "" for an unknown letter */
 bool letter_ended(char letter);
 extern const char state_letters[]; /* "QSPXDFTA" */
 
-/* task_key: the key string: "default:42", "docs@7:build[os=a]"; made from `key` (object or string) and `id`. In the arena. */
+/* task_key: the key string: "default:42", "docs@7:build[os=a]"; made from `key` (object or string) and `id`. In the
+ * arena. */
 const char *task_key(struct arena *arena, const json_t *task);
 const char *task_name(const json_t *task); /* key.name, or name */
 

@@ -9,7 +9,8 @@ static void tenant_rows(struct table *table, const json_t *tenant)
     const char *name;
     json_object_foreach (quotas, name, quota) {
         const json_t *limit = json_object_get(quota, "limit"), *used = json_object_get(quota, "used");
-        bool full = json_is_integer(limit) && json_is_integer(used) && json_integer_value(used) >= json_integer_value(limit);
+        bool full =
+            json_is_integer(limit) && json_is_integer(used) && json_integer_value(used) >= json_integer_value(limit);
         table_add(table, PAINT_BOLD, "%s", field_z(tenant, "name"));
         table_add(table, PAINT_NONE, "%s", name);
         if (json_is_integer(used))

@@ -53,7 +53,8 @@ void term_init(struct term *term, int fd, bool no_color)
     *term = (struct term){ .fd = fd, .columns = 80, .rows = 24 };
     term->tty = isatty(fd) == 1;
     term->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    term->color = term->tty && !no_color && !(env_no_color && *env_no_color) && !(env_term && strcmp(env_term, "dumb") == 0);
+    term->color =
+        term->tty && !no_color && !(env_no_color && *env_no_color) && !(env_term && strcmp(env_term, "dumb") == 0);
     term_measure(term);
 }
 
@@ -183,9 +184,10 @@ struct str term_cut(struct arena *arena, const struct term *term, struct str s, 
     return s;
 }
 
-/* The filter's states. A sequence is ESC, then '[' parameters final (CSI), or one of P ] X ^ _ and text up to BEL or ESC \ (a string),
- * or one more byte (possibly after intermediates). Of all these only CSI ... m is let through. A character of several bytes is held until
- * it is whole: U+0080 to U+009F are controls, others turn the direction of writing. */
+/* The filter's states. A sequence is ESC, then '[' parameters final (CSI), or one of P ] X ^ _ and text up to BEL or
+ * ESC \ (a string), or one more byte (possibly after intermediates). Of all these only CSI ... m is let through. A
+ * character of several bytes is held until it is whole: U+0080 to U+009F are controls, others turn the direction of
+ * writing. */
 enum { FILTER_TEXT, FILTER_CHARACTER, FILTER_ESC, FILTER_INTERMEDIATE, FILTER_CSI, FILTER_STRING, FILTER_STRING_ESC };
 
 static void filter_hold(struct term_filter *f, char c)
@@ -201,7 +203,8 @@ static void filter_text(struct term_filter *f, unsigned char c, struct buf *out)
         f->expected = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
         f->n_held = 0;
         filter_hold(f, (char)c);
-    } else if (c == '\n' || c == '\t' || c == '\r' || (c >= 0x20 && c < 0x7F)) { /* a lone byte above is a control to an 8-bit terminal */
+    } else if (c == '\n' || c == '\t' || c == '\r' ||
+               (c >= 0x20 && c < 0x7F)) { /* a lone byte above is a control to an 8-bit terminal */
         buf_add_char(out, (char)c);
     }
 }
@@ -298,8 +301,8 @@ void table_add(struct table *table, enum paint paint, const char *fmt, ...)
     cell->paint = paint;
 }
 
-static void print_cell(
-    const struct table *table, const struct term *term, FILE *out, size_t column, struct table_cell cell, int width, int room)
+static void print_cell(const struct table *table, const struct term *term, FILE *out, size_t column,
+    struct table_cell cell, int width, int room)
 {
     struct str text = str_of(cell.text);
     bool last = column + 1 == table->n_columns;

@@ -51,7 +51,8 @@ static void scopes_text(const json_t *scopes, char *out, size_t size)
     size_t i, at = 0;
     out[0] = '\0';
     json_array_foreach (scopes, i, scope) {
-        int n = snprintf(out + at, size - at, "%s%s", i ? " " : "", json_is_string(scope) ? json_string_value(scope) : "?");
+        int n =
+            snprintf(out + at, size - at, "%s%s", i ? " " : "", json_is_string(scope) ? json_string_value(scope) : "?");
         if (n < 0 || (size_t)n >= size - at)
             return;
         at += (size_t)n;
@@ -72,7 +73,8 @@ void tokens_print(struct session *s, const json_t *tokens)
         table_add(&table, PAINT_NONE, "%s", scopes);
         table_add(&table, PAINT_NONE, "%s", field_z(token, "tenant"));
         table_add(&table, PAINT_DIM, "%s", field_time(token, "created", &created) ? ago_text(created, now).z : "");
-        table_add(&table, PAINT_NONE, "%s", field_time(token, "expires", &expires) ? ago_text(expires, now).z : "never");
+        table_add(
+            &table, PAINT_NONE, "%s", field_time(token, "expires", &expires) ? ago_text(expires, now).z : "never");
     }
     table_print(&table, &s->term, stdout, 0);
     if (i == 0)
@@ -88,5 +90,6 @@ static void revoked_print(struct session *s, const json_t *answer)
 int token_revoke_command(struct session *s)
 {
     const char *path = session_path(s, "/v1/tokens/*", s->options.operands[0]);
-    return session_answer(s, session_call(s, &(struct session_request){ .method = "DELETE", .path = path }), revoked_print);
+    return session_answer(
+        s, session_call(s, &(struct session_request){ .method = "DELETE", .path = path }), revoked_print);
 }

@@ -1,7 +1,8 @@
 /* top: a live view in the terminal: queues, running tasks, executors, throughput.
  *
- * Events tell that something changed, a timer asks at most every half second then, and every two seconds anyway for ages and loads. The
- * terminal's own screen comes back on every way out but SIGKILL. Not on a terminal: the same, once, as plain lines. */
+ * Events tell that something changed, a timer asks at most every half second then, and every two seconds anyway for
+ * ages and loads. The terminal's own screen comes back on every way out but SIGKILL. Not on a terminal: the same, once,
+ * as plain lines. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -34,13 +35,14 @@ struct top {
     int64_t watched;             /* since when we count */
 };
 
-/* -- reading --------------------------------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 /* list: the name of what comes in pages; NULL: it doesn't. */
 static bool part_read(struct top *t, const char *path, const char *list, json_t **out)
 {
     struct session_request request = { .method = "GET", .path = path, .timeout_ms = TOP_TICK_MS };
-    json_t *document = list ? session_try_pages(t->session, path, list, TOP_TICK_MS) : session_try(t->session, &request);
+    json_t *document =
+        list ? session_try_pages(t->session, path, list, TOP_TICK_MS) : session_try(t->session, &request);
     if (!document)
         return false;
     json_decref(*out);
@@ -52,7 +54,8 @@ static bool top_read(struct top *t)
 {
     t->asked = clock_boot_ms();
     t->answered = part_read(t, "/v1/stats", NULL, &t->stats) && part_read(t, "/v1/lanes", "lanes", &t->lanes) &&
-                  part_read(t, "/v1/nodes", "nodes", &t->nodes) && part_read(t, "/v1/tasks?state=X&limit=200", NULL, &t->running);
+                  part_read(t, "/v1/nodes", "nodes", &t->nodes) &&
+                  part_read(t, "/v1/tasks?state=X&limit=200", NULL, &t->running);
     return t->answered;
 }
 
@@ -76,7 +79,7 @@ static double rate(struct top *t, int seconds)
     return (double)sum / (double)span;
 }
 
-/* -- drawing --------------------------------------------------------------------------------------------------------------- */
+/* --- drawing --- */
 
 static void head_print(struct top *t)
 {
@@ -85,17 +88,17 @@ static void head_print(struct top *t)
         local_text(clock_wall_ms()).z);
     if (!t->answered)
         fprintf(stdout, "  %sno answer%s", paint_on(&s->term, PAINT_RED), paint_off(&s->term, PAINT_RED));
-    fprintf(stdout, "\nprocessed %lld  failed %lld  queued %lld  working %lld", (long long)field_i64(t->stats, "processed", 0),
-        (long long)field_i64(t->stats, "failed", 0), (long long)field_i64(t->stats, "queued", 0),
-        (long long)field_i64(t->stats, "working", 0));
+    fprintf(stdout, "\nprocessed %lld  failed %lld  queued %lld  working %lld",
+        (long long)field_i64(t->stats, "processed", 0), (long long)field_i64(t->stats, "failed", 0),
+        (long long)field_i64(t->stats, "queued", 0), (long long)field_i64(t->stats, "working", 0));
     if (t->watched)
         fprintf(stdout, "  ended %.1f/s (10 s)  %.1f/s (1 min)", rate(t, RATE_SHOWN), rate(t, RATE_SECONDS));
     fputc('\n', stdout);
     const json_t *warning;
     size_t i;
     json_array_foreach (json_object_get(t->stats, "warnings"), i, warning)
-        fprintf(stdout, "%swarning: %s%s\n", paint_on(&s->term, PAINT_RED), term_safe_z(&t->arena, json_string_value(warning)),
-            paint_off(&s->term, PAINT_RED));
+        fprintf(stdout, "%swarning: %s%s\n", paint_on(&s->term, PAINT_RED),
+            term_safe_z(&t->arena, json_string_value(warning)), paint_off(&s->term, PAINT_RED));
 }
 
 static const char *executor_of(const json_t *task)
@@ -160,7 +163,7 @@ static void top_draw(struct top *t)
     fflush(stdout);
 }
 
-/* -- the terminal ---------------------------------------------------------------------------------------------------------- */
+/* --- the terminal --- */
 
 static void screen_take(struct top *t)
 {
@@ -205,7 +208,7 @@ static void on_signal(int signo, void *owner)
         loop_stop(t->session->loop);
 }
 
-/* -- the loop -------------------------------------------------------------------------------------------------------------- */
+/* --- the loop --- */
 
 static void on_event(const json_t *event, void *owner)
 {

@@ -10,8 +10,8 @@ static void task_line(struct session *s, const json_t *task)
     char letter = task_letter(task);
     const char *reason = field_z(task, "reason");
     enum paint paint = paint_of_state(letter);
-    printf("%s  %s%c %s%s", term_safe_z(&s->arena, task_key(&s->arena, task)), paint_on(&s->term, paint), letter, letter_word(letter),
-        paint_off(&s->term, paint));
+    printf("%s  %s%c %s%s", term_safe_z(&s->arena, task_key(&s->arena, task)), paint_on(&s->term, paint), letter,
+        letter_word(letter), paint_off(&s->term, paint));
     if (*field_z(task, "ending"))
         printf(" (ending as %s)", term_safe_z(&s->arena, field_z(task, "ending")));
     if (*reason)
@@ -69,5 +69,6 @@ int view_run(struct session *s)
     const struct command_spec *spec = s->options.spec;
     const char *path = session_path(s, spec->get, s->options.n_operands ? s->options.operands[0] : "");
     bool more;
-    return session_answer(s, spec->list ? session_pages(s, path, spec->list, 0, &more) : session_get(s, path), spec->print);
+    return session_answer(
+        s, spec->list ? session_pages(s, path, spec->list, 0, &more) : session_get(s, path), spec->print);
 }

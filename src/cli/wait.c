@@ -1,7 +1,7 @@
 /* wait: until tasks, a revision, or everything in a queue or an archive has ended.
  *
- * It follows the event stream from before the first look, so that nothing is missed, and asks again only about what an event touched: an
- * end is believed when the server's own document says it. Exit 0 only if all is D. */
+ * It follows the event stream from before the first look, so that nothing is missed, and asks again only about what an
+ * event touched: an end is believed when the server's own document says it. Exit 0 only if all is D. */
 #include "cli/wait.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum { WAIT_PATH_CAP = 4096, REFRESH_MS = 200, TICK_MS = 1000, RUNNING_SHOWN = 12, SCREEN_BYTES = 64 * 1024 };
 
-/* -- what is waited for ---------------------------------------------------------------------------------------------------- */
+/* --- what is waited for --- */
 
 static struct wait_task *task_by_id(struct wait *w, int64_t id)
 {
@@ -54,7 +54,8 @@ static void task_keep(struct wait *w, json_t *document /* consumed */)
 static void graph_add(struct wait *w, const char *key)
 {
     struct session *s = w->session;
-    json_t *graph = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, key, "/graph") });
+    json_t *graph =
+        session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, key, "/graph") });
     const json_t *item;
     struct smap by_key = { 0 };
     size_t i;
@@ -102,7 +103,8 @@ static void lane_read_running(struct wait *w, struct wait_lane *lane)
     buf_add_z(&path, "/v1/tasks?state=X");
     snprintf(number, sizeof number, "%d", RUNNING_SHOWN);
     session_query(w->session, &path, "limit", number);
-    session_query(w->session, &path, strcmp(field_z(lane->document, "kind"), "archive") == 0 ? "archive" : "queue", lane->name);
+    session_query(
+        w->session, &path, strcmp(field_z(lane->document, "kind"), "archive") == 0 ? "archive" : "queue", lane->name);
     json_t *answer = session_try(w->session, &(struct session_request){ .method = "GET", .path = path.ptr });
     buf_release(&path);
     json_decref(lane->running);
@@ -146,7 +148,8 @@ static bool operand_add(struct wait *w, const char *operand)
         return false;
     }
     if (!lane->document) {
-        session_err(s, ERR_not_found, "there is no archive, queue or task '%s'; `weir status` lists the queues and archives", operand);
+        session_err(s, ERR_not_found,
+            "there is no archive, queue or task '%s'; `weir status` lists the queues and archives", operand);
         return false;
     }
     if (w->live)
@@ -165,7 +168,7 @@ static bool all_ended(const struct wait *w)
     return true;
 }
 
-/* -- following ------------------------------------------------------------------------------------------------------------- */
+/* --- following --- */
 
 static void refresh_soon(struct wait *w)
 {
@@ -181,8 +184,8 @@ static void change_print(struct wait *w, const json_t *event, const struct wait_
     if (w->live || w->session->quiet || !letter)
         return;
     struct arena scratch = { 0 };
-    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task ? task->key : field_z(event, "key")), letter, letter_word(letter),
-        *reason ? ": " : "", term_safe_z(&scratch, reason));
+    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task ? task->key : field_z(event, "key")), letter,
+        letter_word(letter), *reason ? ": " : "", term_safe_z(&scratch, reason));
     arena_release(&scratch);
 }
 
@@ -252,7 +255,8 @@ static bool stale_read(struct wait *w)
             continue;
         }
         snprintf(id, sizeof id, "%lld", (long long)task->id);
-        json_t *document = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "") });
+        json_t *document =
+            session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "") });
         ok = document != NULL;
         if (ok)
             task_keep(w, document);
@@ -294,7 +298,7 @@ static void on_tick(struct loop_timer *timer)
     loop_arm(w->session->loop, timer, clock_boot_ms() + TICK_MS);
 }
 
-/* -- the end --------------------------------------------------------------------------------------------------------------- */
+/* --- the end --- */
 
 static void ends_json(struct wait *w)
 {
@@ -319,7 +323,8 @@ static void ends_print(struct wait *w)
             continue;
         char letter = task_letter(task);
         printf("%s%c %s%s  %s  %s", paint_on(&s->term, paint_of_state(letter)), letter, letter_word(letter),
-            paint_off(&s->term, paint_of_state(letter)), term_safe_z(&s->arena, w->tasks[i].key), term_safe_z(&s->arena, w->tasks[i].name));
+            paint_off(&s->term, paint_of_state(letter)), term_safe_z(&s->arena, w->tasks[i].key),
+            term_safe_z(&s->arena, w->tasks[i].name));
         if (task_took(task, clock_wall_ms(), &took))
             printf("  %s", span_text(took).z);
         if (*field_z(task, "reason"))
@@ -330,8 +335,9 @@ static void ends_print(struct wait *w)
         fputs(term_safe_z(&s->arena, w->lanes[i].name), stdout);
         for (const char *c = state_letters; *c; c++)
             if (lane_count(w->lanes[i].document, *c) > 0)
-                printf("  %s%lld %s%s", paint_on(&s->term, paint_of_state(*c)), (long long)lane_count(w->lanes[i].document, *c),
-                    letter_word(*c), paint_off(&s->term, paint_of_state(*c)));
+                printf("  %s%lld %s%s", paint_on(&s->term, paint_of_state(*c)),
+                    (long long)lane_count(w->lanes[i].document, *c), letter_word(*c),
+                    paint_off(&s->term, paint_of_state(*c)));
         fputc('\n', stdout);
     }
 }
@@ -358,7 +364,8 @@ static void unfinished_read(struct wait *w)
             continue;
         snprintf(id, sizeof id, "%lld", (long long)task->id);
         json_t *document = session_try(
-            w->session, &(struct session_request){ .method = "GET", .path = session_task_path(w->session, id, ""), .timeout_ms = TICK_MS });
+            w->session, &(struct session_request){
+                            .method = "GET", .path = session_task_path(w->session, id, ""), .timeout_ms = TICK_MS });
         if (document)
             task_keep(w, document);
     }
@@ -366,7 +373,8 @@ static void unfinished_read(struct wait *w)
         session_note(w->session, "weir wait: the server doesn't answer; these are the last counts known");
 }
 
-/* archives_read: false when the repository of an archive that was waited for can't be read: there may be revisions that nobody knows. */
+/* archives_read: false when the repository of an archive that was waited for can't be read: there may be revisions that
+ * nobody knows. */
 static bool archives_read(struct wait *w)
 {
     struct session *s = w->session;
@@ -375,7 +383,8 @@ static bool archives_read(struct wait *w)
         const struct wait_lane *lane = &w->lanes[i];
         if (strcmp(field_z(lane->document, "kind"), "archive") != 0)
             continue;
-        json_t *archive = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, lane->name, "") });
+        json_t *archive =
+            session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, lane->name, "") });
         const char *fault = field_z(json_object_get(archive, "watch"), "fault");
         if (*fault) {
             fflush(stdout);
@@ -406,7 +415,8 @@ static int wait_end(struct wait *w)
     if (!w->timed_out)
         return archives_read(w) ? 0 : EXIT_LATER;
     fflush(stdout);
-    fprintf(stderr, "weir wait: the time is over and not everything has ended; `weir why KEY` tells what a task waits for\n");
+    fprintf(stderr,
+        "weir wait: the time is over and not everything has ended; `weir why KEY` tells what a task waits for\n");
     return EXIT_LATER;
 }
 
@@ -416,9 +426,11 @@ static void begin_print(struct wait *w)
     struct session *s = w->session;
     for (size_t i = 0; i < w->n_tasks; i++)
         if (w->tasks[i].wanted && !letter_ended(w->tasks[i].letter))
-            session_note(s, "%s  %c %s", term_safe_z(&s->arena, w->tasks[i].key), w->tasks[i].letter, letter_word(w->tasks[i].letter));
+            session_note(s, "%s  %c %s", term_safe_z(&s->arena, w->tasks[i].key), w->tasks[i].letter,
+                letter_word(w->tasks[i].letter));
     for (size_t i = 0; i < w->n_lanes; i++)
-        session_note(s, "%s  %lld not ended", term_safe_z(&s->arena, w->lanes[i].name), (long long)lane_unfinished(w->lanes[i].document));
+        session_note(s, "%s  %lld not ended", term_safe_z(&s->arena, w->lanes[i].name),
+            (long long)lane_unfinished(w->lanes[i].document));
 }
 
 static int wait_run(struct wait *w)
@@ -437,7 +449,8 @@ static int wait_run(struct wait *w)
             return s->status;
     if (all_ended(w))
         return wait_end(w);
-    for (size_t i = 0; w->live && i < s->options.n_operands; i++) /* after all operands, so that they stand in the order given */
+    /* after all operands, so that they stand in the order given */
+    for (size_t i = 0; w->live && i < s->options.n_operands; i++)
         if (operand_is_task(s->options.operands[i]))
             graph_add(w, s->options.operands[i]);
     if (timeout >= 0)
@@ -457,7 +470,8 @@ int wait_command(struct session *s)
     term_init(&w.screen, STDERR_FILENO, option_given(&s->options, "no-color"));
     w.live = w.screen.tty && !s->quiet;
     if (w.live)
-        setvbuf(stderr, NULL, _IOFBF, SCREEN_BYTES); /* a picture in one write doesn't flicker; it is flushed when it is drawn */
+        /* a picture in one write doesn't flicker; it is flushed when it is drawn */
+        setvbuf(stderr, NULL, _IOFBF, SCREEN_BYTES);
     w.refresh = (struct loop_timer){ .due = on_refresh, .owner = &w };
     w.deadline = (struct loop_timer){ .due = on_deadline, .owner = &w };
     w.tick = (struct loop_timer){ .due = on_tick, .owner = &w };

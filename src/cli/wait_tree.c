@@ -44,7 +44,8 @@ static void task_put(struct picture *p, const struct wait_task *task, const char
     line_put(p, paint_of_state(task->letter), str_dupz(&p->arena, line));
 }
 
-/* tree_put: a task and below it what it waits for; each task once; of the ended ones only those that were asked for or ended badly. */
+/* tree_put: a task and below it what it waits for; each task once; of the ended ones only those that were asked for or
+ * ended badly. */
 static void tree_put(struct picture *p, uint32_t index, const char *indent, bool last, int depth)
 {
     struct wait_task *task = &p->wait->tasks[index];
@@ -92,9 +93,11 @@ static void lane_put(struct picture *p, const struct wait_lane *lane)
         int64_t started;
         if (p->rows_left <= 0)
             break;
-        struct when_text age = field_time(task, "started", &started) ? span_text(p->now - started) : (struct when_text){ "" };
-        struct str text = str_fmt(&p->arena, "  X %s  %s executing%s%s", term_safe_z(&p->arena, task_key(&p->arena, task)),
-            term_safe_z(&p->arena, task_name(task)), *age.z ? " for " : "", age.z);
+        struct when_text age =
+            field_time(task, "started", &started) ? span_text(p->now - started) : (struct when_text){ "" };
+        struct str text =
+            str_fmt(&p->arena, "  X %s  %s executing%s%s", term_safe_z(&p->arena, task_key(&p->arena, task)),
+                term_safe_z(&p->arena, task_name(task)), *age.z ? " for " : "", age.z);
         line_put(p, paint_of_state('X'), str_dupz(&p->arena, text));
     }
 }
@@ -111,8 +114,8 @@ static void bar_put(struct picture *p)
         at += strlen(cell);
     }
     bar[at] = '\0';
-    struct str line = str_fmt(
-        &p->arena, "%s %zu/%zu ended, %zu done, %s", bar, p->n_ended, p->n_all, p->n_done, span_text(clock_boot_ms() - p->wait->began).z);
+    struct str line = str_fmt(&p->arena, "%s %zu/%zu ended, %zu done, %s", bar, p->n_ended, p->n_all, p->n_done,
+        span_text(clock_boot_ms() - p->wait->began).z);
     line_put(p, p->n_ended > p->n_done ? PAINT_RED : PAINT_GREEN, str_dupz(&p->arena, line));
 }
 

@@ -32,20 +32,23 @@ static void condition_print(struct session *s, const json_t *condition, int64_t 
         printf("    remedy   %s\n", term_safe_z(&s->arena, remedy));
 }
 
-/* end_print: what can be done about an end that isn't the wished one. One that another task made is that one's to mend. */
+/* end_print: what can be done about an end that isn't the wished one. One that another task made is that one's to mend.
+ */
 static void end_print(struct session *s, const json_t *why)
 {
     const char *key = task_key(&s->arena, why), *cause = field_z(why, "cause"), *reason = field_z(why, "reason");
     if (strstr(key, ":WORKFLOW"))
         printf("  remedy: weir log %s shows every fault; commit a correction\n", term_safe_z(&s->arena, key));
     else if (task_letter(why) == 'F' && *cause)
-        printf("  remedy: weir why %s; weir retry %s runs that one again, and this one behind it\n", term_safe_z(&s->arena, cause),
-            term_safe_z(&s->arena, cause));
+        printf("  remedy: weir why %s; weir retry %s runs that one again, and this one behind it\n",
+            term_safe_z(&s->arena, cause), term_safe_z(&s->arena, cause));
     else if (strstr(reason, "over its memory limit"))
-        printf("  remedy: raise limits.memory of the task, or let it need less; weir retry %s alone runs into the same limit\n",
+        printf("  remedy: raise limits.memory of the task, or let it need less; weir retry %s alone runs into the same "
+               "limit\n",
             term_safe_z(&s->arena, key));
     else if (strstr(reason, "permanent: can't be checked out"))
-        printf("  remedy: commit a revision that can be checked out; weir retry %s alone fails again\n", term_safe_z(&s->arena, key));
+        printf("  remedy: commit a revision that can be checked out; weir retry %s alone fails again\n",
+            term_safe_z(&s->arena, key));
     else
         printf("  remedy: weir retry %s runs it again\n", term_safe_z(&s->arena, key));
 }
@@ -59,7 +62,8 @@ static void run_print(struct session *s, const json_t *why)
     size_t n = json_array_size(attempts);
     int64_t since;
     if (n > 0 && field_time(json_array_get(attempts, n - 1), "started", &since))
-        printf("  attempt %lld on %s\n    since    %s  (%s)\n", (long long)field_i64(json_array_get(attempts, n - 1), "number", 0),
+        printf("  attempt %lld on %s\n    since    %s  (%s)\n",
+            (long long)field_i64(json_array_get(attempts, n - 1), "number", 0),
             term_safe_z(&s->arena, field_z(json_array_get(attempts, n - 1), "executor")), local_text(since).z,
             ago_text(since, clock_wall_ms()).z);
     if (*field_z(task, "ending"))
@@ -78,8 +82,8 @@ void why_print(struct session *s, const json_t *why)
         if (strcmp(verdicts[v].verdict, verdict) == 0)
             sentence = verdicts[v].sentence;
     enum paint paint = paint_of_state(letter);
-    printf("%s  %s%c %s%s  %s\n", term_safe_z(&s->arena, task_key(&s->arena, why)), paint_on(&s->term, paint), letter, letter_word(letter),
-        paint_off(&s->term, paint), term_safe_z(&s->arena, sentence));
+    printf("%s  %s%c %s%s  %s\n", term_safe_z(&s->arena, task_key(&s->arena, why)), paint_on(&s->term, paint), letter,
+        letter_word(letter), paint_off(&s->term, paint), term_safe_z(&s->arena, sentence));
     if (*field_z(why, "reason"))
         printf("  reason: %s\n", term_safe_z(&s->arena, task_reason(&s->arena, why)));
     json_array_foreach (conditions, i, condition)

@@ -51,10 +51,12 @@ static bool file_read(struct workflow_sets *sets, struct workflow_set *set, cons
     struct stat st;
     file->name = name_shown(sets->arena, path);
     if (lstat(path, &st) != 0)
-        return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s", path, strerror(errno));
+        return err_set(
+            err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s", path, strerror(errno));
     sets->n_files++;
     if (!S_ISREG(st.st_mode)) {
-        diag_error(&sets->diags, place, S_ISLNK(st.st_mode) ? "a workflow file must not be a symbolic link" : "this isn't a plain file");
+        diag_error(&sets->diags, place,
+            S_ISLNK(st.st_mode) ? "a workflow file must not be a symbolic link" : "this isn't a plain file");
         return true;
     }
     struct err fault = { 0 };
@@ -76,7 +78,8 @@ static int name_compare(const void *a, const void *b)
 }
 
 /* folder_names: the workflow files in it, sorted; too many are an error of the folder. */
-static bool folder_names(struct workflow_sets *sets, const char *folder, struct str ***out, size_t *out_n, struct err *err)
+static bool folder_names(
+    struct workflow_sets *sets, const char *folder, struct str ***out, size_t *out_n, struct err *err)
 {
     struct str **names = NULL;
     size_t n = 0, cap = 0;
@@ -98,7 +101,8 @@ static bool folder_names(struct workflow_sets *sets, const char *folder, struct 
         qsort(names, n, sizeof *names, name_compare);
     *out = names;
     *out_n = n;
-    return n <= WORKFLOW_FILES_MAX || err_set(err, ERR_invalid, "%s: there are more than %d workflow files", folder, WORKFLOW_FILES_MAX);
+    return n <= WORKFLOW_FILES_MAX ||
+           err_set(err, ERR_invalid, "%s: there are more than %d workflow files", folder, WORKFLOW_FILES_MAX);
 }
 
 static bool folder_add(struct workflow_sets *sets, const char *folder, struct err *err)
@@ -116,7 +120,8 @@ static bool folder_add(struct workflow_sets *sets, const char *folder, struct er
         return false;
     struct workflow_set *set = set_new(sets, folder);
     for (size_t i = 0; i < n; i++)
-        if (!file_read(sets, set, str_dupz(sets->arena, str_fmt(sets->arena, "%s/%.*s", folder, STR_ARG(*names[i]))), err))
+        if (!file_read(
+                sets, set, str_dupz(sets->arena, str_fmt(sets->arena, "%s/%.*s", folder, STR_ARG(*names[i]))), err))
             return false;
     return true;
 }
@@ -142,7 +147,8 @@ bool workflow_sets_add(struct workflow_sets *sets, const char *path, struct err 
     const char *at = str_dupz(sets->arena, clean);
     struct stat st;
     if (stat(at, &st) != 0 && lstat(at, &st) != 0)
-        return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s", at, strerror(errno));
+        return err_set(
+            err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s", at, strerror(errno));
     if (S_ISDIR(st.st_mode)) {
         if (is_named(clean, FOLDER))
             return folder_add(sets, at, err);

@@ -12,7 +12,8 @@ static bool address_check(struct str address, struct err *err)
     ptrdiff_t colon = str_rindex(address, ':');
     int64_t port = 0;
     if (colon <= 0 || !str_to_i64(str_sub(address, (size_t)colon + 1, address.len), &port) || port < 1 || port > 65535)
-        return err_set(err, ERR_usage, "coordination: '%.*s' isn't HOST:PORT; an ensemble is zookeeper://HOST:PORT,HOST:PORT/PATH",
+        return err_set(err, ERR_usage,
+            "coordination: '%.*s' isn't HOST:PORT; an ensemble is zookeeper://HOST:PORT,HOST:PORT/PATH",
             STR_ARG(address));
     return true;
 }
@@ -27,7 +28,8 @@ static bool path_check(struct str path, struct err *err)
             good = part.ptr[i] > ' ' && part.ptr[i] < 0x7f;
     }
     if (!good || (path.len > 1 && str_ends(path, STR("/"))))
-        return err_set(err, ERR_usage, "coordination: '%.*s' is no path in ZooKeeper; take one like /weir", STR_ARG(path));
+        return err_set(
+            err, ERR_usage, "coordination: '%.*s' is no path in ZooKeeper; take one like /weir", STR_ARG(path));
     return true;
 }
 
@@ -35,17 +37,20 @@ bool coord_url_check(struct str url, bool alone, struct err *err)
 {
     if (alone && url.len > 0)
         return err_set(err, ERR_usage,
-            "coordination: a SQLite store has one server, there is nobody to agree with; leave it out, or share a PostgreSQL store "
+            "coordination: a SQLite store has one server, there is nobody to agree with; leave it out, or share a "
+            "PostgreSQL store "
             "(--store postgresql://...)");
     if (!str_starts(url, STR(SCHEME)))
         return err_set(err, ERR_usage,
-            "coordination: '%.*s' isn't known; it is zookeeper://HOST:PORT,HOST:PORT/PATH, or left out: the store", STR_ARG(url));
+            "coordination: '%.*s' isn't known; it is zookeeper://HOST:PORT,HOST:PORT/PATH, or left out: the store",
+            STR_ARG(url));
     struct str rest = str_sub(url, sizeof SCHEME - 1, url.len), address;
     ptrdiff_t slash = str_index(rest, '/');
     struct str hosts = slash < 0 ? rest : str_sub(rest, 0, (size_t)slash);
     if (str_index(hosts, '@') >= 0)
         return err_set(err, ERR_usage,
-            "coordination: users and passwords don't stand in the address, where everybody sees them: put USER:PASSWORD into a file and "
+            "coordination: users and passwords don't stand in the address, where everybody sees them: put "
+            "USER:PASSWORD into a file and "
             "name it as coordination_auth");
     if (hosts.len == 0 || str_ends(hosts, STR(",")))
         return address_check((struct str){ 0 }, err);

@@ -1,11 +1,13 @@
-/* coord_zookeeper: advice from a ZooKeeper ensemble: who is there (ephemeral nodes under PATH/nodes) and who should take a duty that is
- * free (the oldest of the ephemeral sequential nodes under PATH/duties/NAME).
+/* coord_zookeeper: advice from a ZooKeeper ensemble: who is there (ephemeral nodes under PATH/nodes) and who should
+ * take a duty that is free (the oldest of the ephemeral sequential nodes under PATH/duties/NAME).
  *
- * Owns a thread that makes every call to the client library, since these wait for answers; the library's own threads only set marks. It
- * begins anew with another session when one has expired, and also when nothing has connected for a while: a server that lost its data
- * refuses sessions that have seen more than it has. Everything it writes is its own and dies with its session.
+ * Owns a thread that makes every call to the client library, since these wait for answers; the library's own threads
+ * only set marks. It begins anew with another session when one has expired, and also when nothing has connected for a
+ * while: a server that lost its data refuses sessions that have seen more than it has. Everything it writes is its own
+ * and dies with its session.
  *
- * Fails at opening, when the library isn't there. Later it is away, says since when and why, gives no advice, and comes back by itself. */
+ * Fails at opening, when the library isn't there. Later it is away, says since when and why, gives no advice, and comes
+ * back by itself. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -29,7 +31,7 @@ static struct zookeeper *zookeeper_of(struct coord *coord)
     return (struct zookeeper *)(void *)coord;
 }
 
-/* ---- what the library says, on its threads ---- */
+/* --- what the library says, on its threads --- */
 
 static struct {
     pthread_mutex_t lock;
@@ -55,7 +57,9 @@ static unsigned news_of(const struct zookeeper *z, const char *path)
     if (strlen(path) <= len || strncmp(path, z->root, len) != 0)
         return NEWS_ALL;
     struct str rest = str_of(path + len);
-    return str_starts(rest, STR("/executors")) ? NEWS_EXECUTORS : str_starts(rest, STR("/locks")) ? NEWS_LOCKS : NEWS_NODES;
+    return str_starts(rest, STR("/executors")) ? NEWS_EXECUTORS
+           : str_starts(rest, STR("/locks"))   ? NEWS_LOCKS
+                                               : NEWS_NODES;
 }
 
 void zk_seen(zhandle_t *handle, int type, int state, const char *path, void *context)
@@ -77,7 +81,7 @@ void zk_seen(zhandle_t *handle, int type, int state, const char *path, void *con
     pthread_mutex_unlock(&z->lock);
 }
 
-/* ---- paths ---- */
+/* --- paths --- */
 
 const char *zk_path(char *out, const struct zookeeper *z, const char *folder, const char *name)
 {
@@ -92,7 +96,8 @@ bool zk_went(struct zookeeper *z, int code)
     return code == ZOK;
 }
 
-/* acl_of: with credentials only who has them may write; everybody may read what the register says, there is nothing secret in it. */
+/* acl_of: with credentials only who has them may write; everybody may read what the register says, there is nothing
+ * secret in it. */
 static const struct ACL_vector *acl_of(const struct zookeeper *z, struct ACL_vector *out, struct ACL *acls)
 {
     static char auth[] = "auth", none[] = "", world[] = "world", anyone[] = "anyone";
@@ -108,7 +113,8 @@ int zk_create(struct zookeeper *z, const char *path, const char *content, int fl
 {
     struct ACL acls[2];
     struct ACL_vector vector;
-    return zoo_create(z->handle, path, content, (int)strlen(content), acl_of(z, &vector, acls), flags, out_path, out_size);
+    return zoo_create(
+        z->handle, path, content, (int)strlen(content), acl_of(z, &vector, acls), flags, out_path, out_size);
 }
 
 /* folder_keep: one that was there before: made ours, where it is part of our tree and open to all. */
@@ -140,7 +146,7 @@ bool zk_is_ours(const struct zookeeper *z, const char *path)
     return zoo_exists(z->handle, path, 0, &stat) == ZOK && stat.ephemeralOwner == zoo_client_id(z->handle)->client_id;
 }
 
-/* ---- joining ---- */
+/* --- joining --- */
 
 static bool member_put(struct zookeeper *z)
 {
@@ -156,7 +162,8 @@ static bool member_put(struct zookeeper *z)
         return zk_went(z, code);
     if (zk_is_ours(z, path))
         return zk_went(z, zoo_set(z->handle, path, content, (int)strlen(content), -1));
-    (void)zoo_delete(z->handle, path, -1); /* of a session of ours before: the store sees to it that no other server has the name */
+    /* of a session of ours before: the store sees to it that no other server has the name */
+    (void)zoo_delete(z->handle, path, -1);
     return zk_went(z, zk_create(z, path, content, ZOO_EPHEMERAL, NULL, 0));
 }
 
@@ -196,7 +203,8 @@ static bool candidate_put(struct zookeeper *z, const char *duty)
 static bool join(struct zookeeper *z)
 {
     char path[ZK_PATH_BYTES];
-    bool good = zk_ensure(z, zk_path(path, z, "nodes", "")) && zk_ensure(z, zk_path(path, z, "executors", "")) && member_put(z);
+    bool good =
+        zk_ensure(z, zk_path(path, z, "nodes", "")) && zk_ensure(z, zk_path(path, z, "executors", "")) && member_put(z);
     for (size_t i = 0; good && i < z->port.config.n_names - z->port.config.n_locks; i++)
         good = candidate_put(z, z->port.config.names[i]);
     pthread_mutex_lock(&z->lock);
@@ -205,7 +213,7 @@ static bool join(struct zookeeper *z)
     return good;
 }
 
-/* ---- looking ---- */
+/* --- looking --- */
 
 /* roster_read: NULL: it couldn't be. *out_ours: this server is in it. */
 static struct roster *roster_read(struct zookeeper *z, bool *out_ours)
@@ -276,7 +284,7 @@ static bool look(struct zookeeper *z)
     return true;
 }
 
-/* ---- the thread ---- */
+/* --- the thread --- */
 
 /* status_set: away: nothing of what was heard counts any more. */
 static void status_set(struct zookeeper *z, bool away, const char *text)
@@ -331,7 +339,8 @@ static void handle_open(struct zookeeper *z)
         (void)zoo_add_auth(z->handle, "digest", z->auth.ptr, (int)z->auth.len, auth_done, z);
     if (z->handle != NULL)
         return;
-    snprintf(text, sizeof text, "%s: %s", z->hosts, errno == EINVAL || errno == ENOENT ? "no such host" : strerrordesc_np(errno));
+    snprintf(text, sizeof text, "%s: %s", z->hosts,
+        errno == EINVAL || errno == ENOENT ? "no such host" : strerrordesc_np(errno));
     status_set(z, true, text);
 }
 
@@ -373,8 +382,10 @@ static void unjoined_say(struct zookeeper *z)
     if (!still)
         return;
     if (z->code == ZNOAUTH)
-        snprintf(text, sizeof text, "%.60s, path %.60s belongs to other credentials: give this server those of the others "
-            "(coordination_auth), or another path", z->hosts, z->root);
+        snprintf(text, sizeof text,
+            "%.60s, path %.60s belongs to other credentials: give this server those of the others "
+            "(coordination_auth), or another path",
+            z->hosts, z->root);
     else
         snprintf(text, sizeof text, "%.80s, path %.80s: %s", z->hosts, z->root, zerror(z->code));
     status_set(z, true, text);
@@ -407,7 +418,8 @@ static int64_t connected(struct zookeeper *z, unsigned news, bool told)
     return more ? RETRY_MS : 0;
 }
 
-/* wait: for news, at most ms (0: however long it takes); eager: also for what can be looked at or told. The lock is held. */
+/* wait: for news, at most ms (0: however long it takes); eager: also for what can be looked at or told. The lock is
+ * held. */
 static void news_wait(struct zookeeper *z, int64_t ms, bool eager)
 {
     struct timespec at;
@@ -447,7 +459,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- the port ---- */
+/* --- the port --- */
 
 static bool zookeeper_start(struct coord *coord, void (*changed)(void *owner), void *owner, struct err *err)
 {
@@ -457,7 +469,8 @@ static bool zookeeper_start(struct coord *coord, void (*changed)(void *owner), v
     z->advice = ARENA_ARRAY(&coord->arena, enum coord_advice, coord->config.n_names + 1);
     int code = pthread_create(&z->thread, NULL, run, z);
     z->started = code == 0;
-    return code == 0 || err_set(err, ERR_io, "the thread that speaks to ZooKeeper could not be started: %s", strerror(code));
+    return code == 0 ||
+           err_set(err, ERR_io, "the thread that speaks to ZooKeeper could not be started: %s", strerror(code));
 }
 
 static void zookeeper_end(struct coord *coord)
@@ -532,7 +545,8 @@ static bool zookeeper_members(struct coord *coord, struct arena *arena, struct c
         *out_n = z->roster->n;
         *out = ARENA_ARRAY(arena, struct coord_member, *out_n + 1);
         for (size_t i = 0; i < *out_n; i++)
-            (*out)[i] = (struct coord_member){ str_dup(arena, z->roster->members[i].name), str_dup(arena, z->roster->members[i].content) };
+            (*out)[i] = (struct coord_member){ str_dup(arena, z->roster->members[i].name),
+                str_dup(arena, z->roster->members[i].content) };
     }
     pthread_mutex_unlock(&z->lock);
     return known;
@@ -573,7 +587,8 @@ struct coord *coord_zookeeper_new(const struct coord_config *config, struct err 
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, library_load);
     if (missing != NULL) {
-        err_set(err, ERR_usage, "coordination: ZooKeeper's client library can't be loaded (%s): install libzookeeper-mt2", missing);
+        err_set(err, ERR_usage,
+            "coordination: ZooKeeper's client library can't be loaded (%s): install libzookeeper-mt2", missing);
         return NULL;
     }
     struct zookeeper *z = mem_alloc_zero(sizeof *z);

@@ -1,8 +1,8 @@
 /* election: whose a row is, decided from the row, this process's clock and the backend's advice.
  *
- * Owns the seats. Promises that an epoch is taken only by writing the row in a turn, that a process whose beat wasn't written for a lease
- * doesn't call the row its own towards other threads, and that a process which is started anew under the name of the holder takes a new
- * epoch: the one before may be frozen, not dead. */
+ * Owns the seats. Promises that an epoch is taken only by writing the row in a turn, that a process whose beat wasn't
+ * written for a lease doesn't call the row its own towards other threads, and that a process which is started anew
+ * under the name of the holder takes a new epoch: the one before may be frozen, not dead. */
 #include <string.h>
 
 #include "base/plant.h"
@@ -76,7 +76,8 @@ size_t coord_decide(struct coord *coord, struct arena *arena, int64_t boot, bool
         if (mine ? !beats : boot < free_at(coord, seat, seat_advice(coord, k)))
             continue;
         struct coord_step *step = &(*out)[n++];
-        *step = (struct coord_step){ .row = seat->row, .move = mine ? coord->leaving ? COORD_GIVE : COORD_BEAT : COORD_TAKE };
+        *step = (struct coord_step){ .row = seat->row,
+            .move = mine ? coord->leaving ? COORD_GIVE : COORD_BEAT : COORD_TAKE };
         step->row.holder = coord->leaving ? (struct str){ 0 } : coord->config.member;
         step->row.beat++;
         step->row.epoch += !mine && (!PLANT(epoch_kept) || step->row.epoch == 0);

@@ -1,11 +1,13 @@
-/* lock: what one server at a time does, when somebody asks for it. A row like a duty's, but for its holder, which is a queue:
- * "HOLDER,WAITER,WAITER"; no holder: ",WAITER". Who waits stands in it in the order of turns, so that whoever gives it up hands it to the
- * longest waiter. The holder moves the beat on; when that stands still for a lease, the next one takes the row with the next epoch, and
- * what the one before still does under its own is refused by the turn it comes to.
+/* lock: what one server at a time does, when somebody asks for it. A row like a duty's, but for its holder, which is a
+ * queue: "HOLDER,WAITER,WAITER"; no holder: ",WAITER". Who waits stands in it in the order of turns, so that whoever
+ * gives it up hands it to the longest waiter. The holder moves the beat on; when that stands still for a lease, the
+ * next one takes the row with the next epoch, and what the one before still does under its own is refused by the turn
+ * it comes to.
  *
- * Owns how a row changes (the engine's thread) and who of this process is served when (the loop's): first come, first served, and after
- * each the row is given up, so that other servers get their turn. A backend's advice only says who shouldn't join the queue yet, because
- * somebody else has asked before. Fails never; a lock that can't be had is waited for as long as the asker likes. */
+ * Owns how a row changes (the engine's thread) and who of this process is served when (the loop's): first come, first
+ * served, and after each the row is given up, so that other servers get their turn. A backend's advice only says who
+ * shouldn't join the queue yet, because somebody else has asked before. Fails never; a lock that can't be had is waited
+ * for as long as the asker likes. */
 #include <string.h>
 
 #include "base/heap.h"
@@ -18,7 +20,7 @@ struct plan {
     int64_t at; /* boot ms; INT64_MAX: with the next beat, or never */
 };
 
-/* ---- the queue in the row ---- */
+/* --- the queue in the row --- */
 
 static struct str queue_head(struct str queue, struct str *out_waiters)
 {
@@ -58,10 +60,11 @@ static struct str queue_without(struct arena *arena, struct str waiters, struct 
 bool lock_is_mine(const struct coord *coord, const struct coord_seat *seat)
 {
     struct str waiters;
-    return seat->mine > 0 && seat->mine == seat->row.epoch && str_eq(queue_head(seat->row.holder, &waiters), coord->config.member);
+    return seat->mine > 0 && seat->mine == seat->row.epoch &&
+           str_eq(queue_head(seat->row.holder, &waiters), coord->config.member);
 }
 
-/* ---- what is to be done with a row ---- */
+/* --- what is to be done with a row --- */
 
 static struct plan plan_of(struct coord *coord, size_t name)
 {
@@ -87,7 +90,8 @@ static struct plan plan_of(struct coord *coord, size_t name)
     return (struct plan){ PLAN_TAKE, seat->seen + (free || next ? COORD_LEASE_MS : 2 * COORD_LEASE_MS) };
 }
 
-bool lock_decide(struct coord *coord, struct arena *arena, size_t name, int64_t boot, bool beats, struct coord_step *out)
+bool lock_decide(
+    struct coord *coord, struct arena *arena, size_t name, int64_t boot, bool beats, struct coord_step *out)
 {
     struct coord_seat *seat = &coord->seats[name];
     if (seat->wanted_at == 0 && atomic_load(&seat->wanted))
@@ -106,13 +110,16 @@ bool lock_decide(struct coord *coord, struct arena *arena, size_t name, int64_t 
         out->row.beat++;
     } else if (plan.kind == PLAN_TAKE) {
         out->move = COORD_TAKE;
-        out->row.holder = queue_make(arena, self, place >= 0 ? behind : waiters); /* those ahead are dead, or ask again */
+        /* those ahead are dead, or ask again */
+        out->row.holder = queue_make(arena, self, place >= 0 ? behind : waiters);
         out->row.beat++;
         out->row.epoch++;
     } else if (plan.kind == PLAN_JOIN) { /* the beat is the holder's to move */
-        out->row.holder = queue_make(arena, holder, n == 0 ? self : str_fmt(arena, "%.*s,%.*s", STR_ARG(waiters), STR_ARG(self)));
+        out->row.holder =
+            queue_make(arena, holder, n == 0 ? self : str_fmt(arena, "%.*s,%.*s", STR_ARG(waiters), STR_ARG(self)));
     } else {
-        out->row.holder = queue_make(arena, str_eq(holder, self) ? (struct str){ 0 } : holder, queue_without(arena, waiters, self));
+        out->row.holder =
+            queue_make(arena, str_eq(holder, self) ? (struct str){ 0 } : holder, queue_without(arena, waiters, self));
         out->row.beat += str_eq(holder, self);
     }
     return true;
@@ -124,7 +131,7 @@ int64_t lock_next(struct coord *coord, size_t name)
     return plan.kind == PLAN_NOTHING || plan.kind == PLAN_BEAT ? INT64_MAX : plan.at;
 }
 
-/* ---- who asks, in this process ---- */
+/* --- who asks, in this process --- */
 
 static void want(struct coord *coord, size_t name, bool wanted)
 {
@@ -156,11 +163,13 @@ bool coord_locks_look(struct coord *coord, int64_t boot)
     bool news = false;
     for (size_t k = coord->config.n_names - coord->config.n_locks; k < coord->config.n_names; k++) {
         struct coord_seat *seat = &coord->seats[k];
-        struct coord_waiter *first = seat->waiters.first ? CONTAINER_OF(seat->waiters.first, struct coord_waiter, node) : NULL;
+        struct coord_waiter *first =
+            seat->waiters.first ? CONTAINER_OF(seat->waiters.first, struct coord_waiter, node) : NULL;
         if (first == NULL || first->epoch > 0)
             continue;
         bool wanted = atomic_load(&seat->wanted);
-        if (!wanted && (coord->ops->alone || atomic_load(&seat->epoch) == 0)) { /* what the one before had is given up */
+        /* what the one before had is given up */
+        if (!wanted && (coord->ops->alone || atomic_load(&seat->epoch) == 0)) {
             want(coord, k, true);
             news = wanted = true;
         }

@@ -15,7 +15,9 @@ static inline enum coord_advice seat_advice(struct coord *coord, size_t name)
 }
 
 bool lock_is_mine(const struct coord *coord, const struct coord_seat *seat);
-bool lock_decide(struct coord *coord, struct arena *arena, size_t name, int64_t boot, bool beats, struct coord_step *out);
-int64_t lock_next(struct coord *coord, size_t name); /* boot ms at which something is to be done with the row; INT64_MAX: nothing */
+bool lock_decide(
+    struct coord *coord, struct arena *arena, size_t name, int64_t boot, bool beats, struct coord_step *out);
+/* boot ms at which something is to be done with the row; INT64_MAX: nothing */
+int64_t lock_next(struct coord *coord, size_t name);
 
 #endif

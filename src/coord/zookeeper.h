@@ -1,8 +1,8 @@
-/* zookeeper: the client library's header, its functions behind pointers, and what the parts of the ZooKeeper backend share; private to
- * this room.
+/* zookeeper: the client library's header, its functions behind pointers, and what the parts of the ZooKeeper backend
+ * share; private to this room.
  *
- * In the tree, under PATH: nodes/NAME (servers), executors/NAME, duties/DUTY/NAME-SEQUENCE, locks/LOCK/NAME-SEQUENCE. All leaves are
- * ephemeral and the work of the one thread that makes calls. */
+ * In the tree, under PATH: nodes/NAME (servers), executors/NAME, duties/DUTY/NAME-SEQUENCE, locks/LOCK/NAME-SEQUENCE.
+ * All leaves are ephemeral and the work of the one thread that makes calls. */
 #ifndef WEIR_COORD_ZOOKEEPER_H
 #define WEIR_COORD_ZOOKEEPER_H
 
@@ -15,7 +15,8 @@
 #include "coord_zk.h" /* written by the build */
 
 enum { ZK_PATH_BYTES = 512, ZK_NAMES_MAX = 16, ZK_EXECUTORS_MAX = 5000 };
-enum { NEWS_NODES = 1, NEWS_EXECUTORS = 2, NEWS_LOCKS = 4, NEWS_ALL = 7 }; /* parts of the tree that something was heard of */
+/* parts of the tree that something was heard of */
+enum { NEWS_NODES = 1, NEWS_EXECUTORS = 2, NEWS_LOCKS = 4, NEWS_ALL = 7 };
 
 struct roster { /* replaced as a whole */
     struct arena arena;
@@ -40,24 +41,25 @@ struct zookeeper {
     bool stop, connected, expired, told;
     unsigned news;
     char content[COORD_CONTENT_MAX + 1];
-    struct roster *roster; /* NULL: not known */
+    struct roster *roster;         /* NULL: not known */
     struct roster *executors_told; /* by this server, not yet looked at; NULL: nothing new */
-    struct smap executors; /* name -> struct record; of all servers */
-    struct smap left;      /* name -> struct record: was there, and was taken out by a server that is still there */
+    struct smap executors;         /* name -> struct record; of all servers */
+    struct smap left; /* name -> struct record: was there, and was taken out by a server that is still there */
     bool executors_known;
-    int64_t joined_at;     /* boot ms */
+    int64_t joined_at; /* boot ms */
     enum coord_advice *advice;
-    bool wanted[ZK_NAMES_MAX], dropped[ZK_NAMES_MAX]; /* locks; dropped: since the thread looked, if only for a moment */
+    /* locks; dropped: since the thread looked, if only for a moment */
+    bool wanted[ZK_NAMES_MAX], dropped[ZK_NAMES_MAX];
     struct coord_status status;
 
     /* the thread's */
     zhandle_t *handle;
     bool joined;
-    int64_t lost_at;   /* boot ms since when there has been no connection; 0: there is one */
-    int64_t opened_at; /* boot ms: the handle */
-    int code;          /* of the last call that failed */
-    struct roster *executors_mine; /* whom this server hears; NULL: not told yet */
-    struct smap written;           /* name -> struct record: as it is in the tree, by this session */
+    int64_t lost_at;                              /* boot ms since when there has been no connection; 0: there is one */
+    int64_t opened_at;                            /* boot ms: the handle */
+    int code;                                     /* of the last call that failed */
+    struct roster *executors_mine;                /* whom this server hears; NULL: not told yet */
+    struct smap written;                          /* name -> struct record: as it is in the tree, by this session */
     char queued[ZK_NAMES_MAX][ZK_PATH_BYTES * 2]; /* our node in the line for a lock; empty: none */
 };
 
@@ -68,9 +70,9 @@ struct record { /* an executor */
     bool stale;      /* it has changed since it was read */
 };
 
-/* ---- of coord_zookeeper.c ---- */
+/* --- of coord_zookeeper.c --- */
 const char *zk_path(char *out, const struct zookeeper *z, const char *folder, const char *name);
-bool zk_went(struct zookeeper *z, int code); /* it worked, or the code is kept for who asks why */
+bool zk_went(struct zookeeper *z, int code);           /* it worked, or the code is kept for who asks why */
 bool zk_ensure(struct zookeeper *z, const char *path); /* every folder of it is there */
 bool zk_is_ours(const struct zookeeper *z, const char *path);
 int zk_create(struct zookeeper *z, const char *path, const char *content, int flags, char *out_path, int out_size);
@@ -78,11 +80,11 @@ void zk_seen(zhandle_t *handle, int type, int state, const char *path, void *con
 /* zk_candidate: "NAME-0000000012" without its number; its number. */
 struct str zk_candidate(const char *child, int64_t *out_number);
 
-/* ---- of zookeeper_register.c: executors; on the thread unless said ---- */
+/* --- of zookeeper_register.c: executors; on the thread unless said --- */
 bool register_write(struct zookeeper *z, bool *out_more); /* false: a call failed */
 bool register_look(struct zookeeper *z);
-void register_forget(struct zookeeper *z); /* the session is over: nothing of ours is there */
-void register_away(struct zookeeper *z);   /* nothing is known any more; under lock */
+void register_forget(struct zookeeper *z);                  /* the session is over: nothing of ours is there */
+void register_away(struct zookeeper *z);                    /* nothing is known any more; under lock */
 void register_stale(struct zookeeper *z, const char *path); /* any thread, under lock */
 void register_release(struct zookeeper *z);
 void register_tell(struct coord *coord, const struct coord_member *list, size_t n); /* any thread */
@@ -90,7 +92,7 @@ bool register_list(struct coord *coord, struct arena *arena, struct coord_member
 int64_t register_left(struct coord *coord, struct str executor);
 void roster_free(struct roster *roster);
 
-/* ---- of zookeeper_lock.c ---- */
+/* --- of zookeeper_lock.c --- */
 bool locks_turn(struct zookeeper *z); /* false: a call failed */
 void locks_forget(struct zookeeper *z);
 

@@ -1,8 +1,9 @@
-/* zookeeper_lock: locks in ZooKeeper: whoever wants one puts an ephemeral sequential node in line and watches the one before it, nobody
- * else, so that an end wakes one server. The first in line is advised to take the row; the others to wait.
+/* zookeeper_lock: locks in ZooKeeper: whoever wants one puts an ephemeral sequential node in line and watches the one
+ * before it, nobody else, so that an end wakes one server. The first in line is advised to take the row; the others to
+ * wait.
  *
- * Runs on the backend's thread. Owns the nodes under PATH/locks. A node dies with its session, so a server that is gone holds up nobody;
- * whose the lock is says the row alone (lock.c). */
+ * Runs on the backend's thread. Owns the nodes under PATH/locks. A node dies with its session, so a server that is gone
+ * holds up nobody; whose the lock is says the row alone (lock.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +25,10 @@ static void advice_set(struct zookeeper *z, size_t name, enum coord_advice advic
         z->changed(z->owner);
 }
 
-/* line_read: our node's number, and the node before it ("" : we are first). Ghosts of ours, of a session before, are taken out. */
-static bool line_read(struct zookeeper *z, const char *folder, char *own, size_t own_size, char *before, size_t before_size)
+/* line_read: our node's number, and the node before it ("" : we are first). Ghosts of ours, of a session before, are
+ * taken out. */
+static bool line_read(
+    struct zookeeper *z, const char *folder, char *own, size_t own_size, char *before, size_t before_size)
 {
     struct String_vector children = { 0 };
     int64_t ours = INT64_MAX, best = -1, number;

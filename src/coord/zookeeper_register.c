@@ -1,9 +1,10 @@
-/* zookeeper_register: executors in ZooKeeper's register. The server that hears an executor keeps an ephemeral node for it (PATH/executors/
- * NAME, JSON), and all servers watch them: they hear of one that came, went or changed when it does.
+/* zookeeper_register: executors in ZooKeeper's register. The server that hears an executor keeps an ephemeral node for
+ * it (PATH/executors/ NAME, JSON), and all servers watch them: they hear of one that came, went or changed when it
+ * does.
  *
- * Runs on the backend's thread but for what is marked. Owns the nodes that this session has written, and what is known of all of them. A
- * node that another server has written since stays: that server hears the executor now. Writes are bounded for each pass; what is left
- * comes with the next one. */
+ * Runs on the backend's thread but for what is marked. Owns the nodes that this session has written, and what is known
+ * of all of them. A node that another server has written since stays: that server hears the executor now. Writes are
+ * bounded for each pass; what is left comes with the next one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ void roster_free(struct roster *roster)
     mem_free(roster);
 }
 
-/* ---- records ---- */
+/* --- records --- */
 
 static struct record *record_put(struct smap *map, struct str name)
 {
@@ -55,7 +56,7 @@ static void records_drop(struct smap *map)
     smap_clear(map);
 }
 
-/* ---- what this server writes ---- */
+/* --- what this server writes --- */
 
 static bool node_put(struct zookeeper *z, const struct coord_member *member, const char *content)
 {
@@ -146,7 +147,7 @@ void register_forget(struct zookeeper *z)
     records_drop(&z->written);
 }
 
-/* ---- what is known of all of them ---- */
+/* --- what is known of all of them --- */
 
 static bool session_lives(const struct zookeeper *z, int64_t session)
 {
@@ -256,7 +257,7 @@ void register_release(struct zookeeper *z)
     roster_free(z->executors_told);
 }
 
-/* ---- the port; any thread ---- */
+/* --- the port; any thread --- */
 
 void register_tell(struct coord *coord, const struct coord_member *list, size_t n)
 {
@@ -284,7 +285,8 @@ bool register_list(struct coord *coord, struct arena *arena, struct coord_member
     *out = ARENA_ARRAY(arena, struct coord_member, z->executors.n + 1);
     SMAP_EACH (&z->executors, entry) {
         const struct record *record = entry->value;
-        (*out)[(*out_n)++] = (struct coord_member){ str_dup(arena, str_of(record->name)), str_dup(arena, str_of(record->content)) };
+        (*out)[(*out_n)++] =
+            (struct coord_member){ str_dup(arena, str_of(record->name)), str_dup(arena, str_of(record->content)) };
     }
     pthread_mutex_unlock(&z->lock);
     return known;

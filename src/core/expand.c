@@ -4,8 +4,8 @@
 #include "base/map.h"
 #include "base/plant.h"
 
-struct want {                  /* what one task wants of another */
-    enum edge_kind same, prev; /* waits: EDGE_NONE, EDGE_AFTER or EDGE_DEPENDS */
+struct want {                    /* what one task wants of another */
+    enum edge_kind same, prev;   /* waits: EDGE_NONE, EDGE_AFTER or EDGE_DEPENDS */
     bool needs_same, needs_prev; /* `depends` wrote it */
     bool cancels_same, cancels_prev;
     bool listed;
@@ -83,7 +83,8 @@ static void refs_count(struct expander *x, const struct workflow_refs *refs, siz
     }
 }
 
-/* depths_find: Kahn's way through the waits of the revision; `order` comes out by depth, then place, because levels are taken one by one.
+/* depths_find: Kahn's way through the waits of the revision; `order` comes out by depth, then place, because levels are
+ * taken one by one.
  */
 static void depths_find(struct expander *x)
 {
@@ -146,7 +147,8 @@ static void commit_choose(struct expander *x)
     }
 }
 
-/* run_choose: the tasks named, and what depends on them and isn't created by commits. `created` holds the latter when this begins. */
+/* run_choose: the tasks named, and what depends on them and isn't created by commits. `created` holds the latter when
+ * this begins. */
 static void run_choose(struct expander *x)
 {
     bool *chosen = ARENA_ARRAY(x->arena, bool, x->n + 1);
@@ -174,10 +176,11 @@ static void run_choose(struct expander *x)
 
 static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind, bool needed)
 {
-    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){
-        .task = task, .other = { .rev = rev, .name = name }, .kind = kind, .prev = kind != EDGE_CANCELS && rev < x->input->rev,
-        .needed = needed
-    };
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){ .task = task,
+        .other = { .rev = rev, .name = name },
+        .kind = kind,
+        .prev = kind != EDGE_CANCELS && rev < x->input->rev,
+        .needed = needed };
 }
 
 static struct want *want_of(struct expander *x, size_t index)
@@ -225,7 +228,8 @@ static void earlier_add(struct expander *x, size_t task, struct str name, enum e
         int64_t rev = input->earlier(input->context, name, input->prevs[i], kind == EDGE_CANCELS);
         bool there = rev <= 0;
         for (size_t k = x->out->n_edges; k-- > 0 && x->out->edges[k].task == task && !there;)
-            there = x->out->edges[k].other.rev == rev && x->out->edges[k].kind == kind && str_eq(x->out->edges[k].other.name, name);
+            there = x->out->edges[k].other.rev == rev && x->out->edges[k].kind == kind &&
+                    str_eq(x->out->edges[k].other.name, name);
         if (!there)
             edge_add(x, task, rev, name, kind, needed);
     }
@@ -247,7 +251,8 @@ static void wants_emit(struct expander *x, size_t task, bool skipped)
     size_t n = x->n;
     for (size_t i = 0; i < x->n_listed; i++) {
         size_t other = x->listed[i];
-        if (other < n && x->wants[other].same == EDGE_DEPENDS && (!x->replaced[other] || PLANT(commit_unwaited)) && is_there(x, other))
+        if (other < n && x->wants[other].same == EDGE_DEPENDS && (!x->replaced[other] || PLANT(commit_unwaited)) &&
+            is_there(x, other))
             implied = true;
     }
     bool commit = x->out->tasks[task].def == &x->workflow->commit;
@@ -260,7 +265,8 @@ static void wants_emit(struct expander *x, size_t task, bool skipped)
         const struct want want = x->wants[other];
         struct str name = name_of(x, other);
         x->wants[other] = (struct want){ 0 };
-        if (other == n && want.same == EDGE_NONE && !commit && !implied && is_there(x, n)) /* PREV:COMMIT is listed, COMMIT isn't */
+        /* PREV:COMMIT is listed, COMMIT isn't */
+        if (other == n && want.same == EDGE_NONE && !commit && !implied && is_there(x, n))
             edge_add(x, task, x->input->rev, name, EDGE_DEPENDS, false);
         if (want.same != EDGE_NONE && is_there(x, other))
             edge_add(x, task, x->input->rev, name, want.same, want.needs_same && other < n);
@@ -302,7 +308,8 @@ static void tasks_make(struct expander *x)
     }
 }
 
-/* standing_find: which of the created tasks are skipped, and which are another task. Known before the first edge is made. */
+/* standing_find: which of the created tasks are skipped, and which are another task. Known before the first edge is
+ * made. */
 static void standing_find(struct expander *x)
 {
     const struct expand_input *input = x->input;
@@ -313,7 +320,8 @@ static void standing_find(struct expander *x)
         if (!x->created[i])
             continue;
         /* Who runs a task by hand means it, whatever the revision touched. */
-        x->skipped[i] = task->paths.n > 0 && input->run == NULL && input->touched != NULL && !input->touched(input->context, task);
+        x->skipped[i] =
+            task->paths.n > 0 && input->run == NULL && input->touched != NULL && !input->touched(input->context, task);
         x->replaced[i] = !x->skipped[i] && input->replaced != NULL && input->replaced(input->context, task);
     }
 }
@@ -327,15 +335,16 @@ static void lock_wait(struct expander *x, size_t task, struct expand_ref other, 
         if (edge->kind != EDGE_CANCELS && edge->other.rev == other.rev && str_eq(edge->other.name, other.name))
             return; /* it waits for it anyway */
     }
-    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){
-        .task = task, .other = other, .kind = EDGE_AFTER, .lock = true
-    };
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) =
+        (struct expand_edge){ .task = task, .other = other, .kind = EDGE_AFTER, .lock = true };
 }
 
 static void lock_take(struct expander *x, size_t task, enum workflow_lock kind, const size_t *begin)
 {
     struct expand_lock *lock = &x->out->lock;
-    struct expand_ref self = { .rev = x->input->rev, .name = x->out->tasks[task].name, .shared = kind == WORKFLOW_LOCK_SHARED };
+    struct expand_ref self = {
+        .rev = x->input->rev, .name = x->out->tasks[task].name, .shared = kind == WORKFLOW_LOCK_SHARED
+    };
     for (size_t i = 0; i < lock->n_before; i++)
         if (!self.shared || !lock->before[i].shared)
             lock_wait(x, task, lock->before[i], begin);
@@ -384,7 +393,9 @@ static void locks_make(struct expander *x)
 void expand(const struct expand_input *input, struct arena *arena, struct expansion *out)
 {
     *out = (struct expansion){ 0 };
-    struct expander x = { .input = input, .workflow = input->workflow, .arena = arena, .out = out, .n = input->workflow->n_tasks };
+    struct expander x = {
+        .input = input, .workflow = input->workflow, .arena = arena, .out = out, .n = input->workflow->n_tasks
+    };
     x.depth = ARENA_ARRAY(arena, size_t, x.n + 1);
     x.order = ARENA_ARRAY(arena, size_t, x.n + 1);
     x.created = ARENA_ARRAY(arena, bool, x.n + 1);

@@ -10,14 +10,20 @@ size_t graph_cycle(size_t n, const struct graph_arc *arcs, size_t n_arcs, struct
     size_t *to = ARENA_ARRAY(arena, size_t, n_arcs + 1);
     size_t *next = ARENA_ARRAY(arena, size_t, n + 1), *path = ARENA_ARRAY(arena, size_t, n + 1);
     uint8_t *colour = ARENA_ARRAY(arena, uint8_t, n + 1);
-    for (size_t i = 0; i < n_arcs; i++) start[arcs[i].from + 1]++;
-    for (size_t v = 0; v < n; v++) start[v + 1] += start[v];
-    for (size_t v = 0; v < n; v++) next[v] = start[v];
-    for (size_t i = 0; i < n_arcs; i++) to[next[arcs[i].from]++] = arcs[i].to;
-    for (size_t v = 0; v < n; v++) next[v] = start[v];
+    for (size_t i = 0; i < n_arcs; i++)
+        start[arcs[i].from + 1]++;
+    for (size_t v = 0; v < n; v++)
+        start[v + 1] += start[v];
+    for (size_t v = 0; v < n; v++)
+        next[v] = start[v];
+    for (size_t i = 0; i < n_arcs; i++)
+        to[next[arcs[i].from]++] = arcs[i].to;
+    for (size_t v = 0; v < n; v++)
+        next[v] = start[v];
 
     for (size_t root = 0; root < n; root++) {
-        if (colour[root] != WHITE) continue;
+        if (colour[root] != WHITE)
+            continue;
         size_t depth = 0;
         path[depth++] = root;
         colour[root] = GREY;
@@ -29,14 +35,16 @@ size_t graph_cycle(size_t n, const struct graph_arc *arcs, size_t n_arcs, struct
                 continue;
             }
             size_t w = to[next[v]++];
-            if (colour[w] == BLACK) continue;
+            if (colour[w] == BLACK)
+                continue;
             if (colour[w] == WHITE) {
                 colour[w] = GREY;
                 path[depth++] = w;
                 continue;
             }
             size_t first = depth - 1;
-            while (path[first] != w) first--;
+            while (path[first] != w)
+                first--;
             *out = path + first;
             return depth - first;
         }

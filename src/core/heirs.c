@@ -2,7 +2,7 @@
 
 #include "base/plant.h"
 
-/* --- cancels --------------------------------------------------------------------------------------------------------- */
+/* --- cancels --- */
 
 /* Those of them that were stopped hand on their own, too. */
 void cancels_copy(struct slice *slice, struct node *heir, struct node *from, bool begun)
@@ -36,7 +36,7 @@ void cancels_inherit(struct slice *slice, struct node *waiter, struct node *stop
     slice_edge_flag(slice, waiter, stopped, EDGE_CANCELS, EDGE_HANDED);
 }
 
-/* --- order ----------------------------------------------------------------------------------------------------------- */
+/* --- order --- */
 
 bool locks_clash(const struct task *a, const struct task *b)
 {
@@ -93,8 +93,8 @@ struct place { /* in the queue for the archive's lock, that a task leaves */
     struct slice *slice;
     struct node *stopped;
     struct lock_before before;
-    struct walk walk; /* the stopped one, and those behind it that share the lock: others behind them are reached
-                         through them */
+    /* the stopped one, and those behind it that share the lock: others behind them are reached through them */
+    struct walk walk;
 };
 
 /* The waiter of an edge takes over the place. `direct`: the edge leads to the stopped task. */

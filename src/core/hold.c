@@ -13,7 +13,8 @@ static const struct hold_rule rules[HOLD_KIND_COUNT] = {
 #undef HOLD
 };
 
-static_assert(HOLD_KIND_COUNT <= 1 << HOLD_KIND_BITS, "queues are found by a number that has the kind in its last bits");
+static_assert(
+    HOLD_KIND_COUNT <= 1 << HOLD_KIND_BITS, "queues are found by a number that has the kind in its last bits");
 
 const struct hold_rule *hold_rule(enum hold_kind kind)
 {
@@ -39,7 +40,8 @@ enum hold_kind hold_of_word(const char *word)
 
 void hold_put(struct slice *slice, struct node *node, enum hold_kind kind, int64_t key, int64_t rank)
 {
-    slice_hold_add(slice, &(struct hold){ .kind = kind, .key = key, .rank = rank, .task = node->row.id, .since = slice->now });
+    slice_hold_add(
+        slice, &(struct hold){ .kind = kind, .key = key, .rank = rank, .task = node->row.id, .since = slice->now });
     node->row.holds |= 1u << kind;
     node->dirty = true;
 }

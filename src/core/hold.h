@@ -49,17 +49,18 @@ static inline bool hold_has(const struct node *node, enum hold_kind kind)
 }
 
 void hold_put(struct slice *slice, struct node *node, enum hold_kind kind, int64_t key, int64_t rank);
-/* holds_drop: takes all of a task's holds of the kinds in `mask` away; slots it had, or waited for, are looked at again. */
+/* holds_drop: takes all of a task's holds of the kinds in `mask` away; slots it had, or waited for, are looked at
+ * again. */
 void holds_drop(struct slice *slice, struct node *node, unsigned mask);
 
-/* gates_open: checks every gate again and records a hold for each one that is closed; true: the task may pass. gate_closed: is any gate
- * closed? Records nothing. */
+/* gates_open: checks every gate again and records a hold for each one that is closed; true: the task may pass.
+ * gate_closed: is any gate closed? Records nothing. */
 bool gates_open(struct slice *slice, struct node *node);
 bool gate_closed(struct slice *slice, struct node *node);
 
 /* hold_slot: semaphores, concurrency keys and the quota of running tasks.
- * slots_wanted: does the task take any? slots_get: takes them, or queues for them; true: it has all. slot_admit: lets waiters go, as far as
- * there is room and the turn may look. */
+ * slots_wanted: does the task take any? slots_get: takes them, or queues for them; true: it has all. slot_admit: lets
+ * waiters go, as far as there is room and the turn may look. */
 bool slots_wanted(struct slice *slice, const struct node *node);
 bool slots_get(struct slice *slice, struct node *node);
 void slot_admit(struct slice *slice, int64_t id);

@@ -1,4 +1,5 @@
-/* hold_executor: it wants slots, and no active executor fits it. Without slots it is pending then, and waits as all pending tasks do. */
+/* hold_executor: it wants slots, and no active executor fits it. Without slots it is pending then, and waits as all
+ * pending tasks do. */
 #include "base/plant.h"
 #include "core/hold.h"
 
@@ -14,7 +15,8 @@ static struct str class_wish(struct arena *arena, const struct task_class *class
     if (class_->zone.len)
         text = str_fmt(arena, "%.*s, zone %.*s", STR_ARG(text), STR_ARG(class_->zone));
     for (size_t i = 0; i < class_->n_labels; i++)
-        text = str_fmt(arena, "%.*s, label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));
+        text = str_fmt(arena, "%.*s, label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name),
+            STR_ARG(class_->labels[i].value));
     return text;
 }
 
@@ -25,11 +27,13 @@ static struct str class_remedy(struct arena *arena, const struct task_class *cla
         return STR("start a worker of your own that registers: POST /v1/executors with kinds: [\"data\"]");
     struct str text = STR("start one: weir executor --server URL");
     for (size_t i = 0; i < class_->n_labels; i++)
-        text = str_fmt(arena, "%.*s --label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));
+        text = str_fmt(arena, "%.*s --label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name),
+            STR_ARG(class_->labels[i].value));
     return class_->zone.len ? str_fmt(arena, "%.*s --zone %.*s", STR_ARG(text), STR_ARG(class_->zone)) : text;
 }
 
-/* Executors are looked at for every task that is still to start: one that nobody can run is told so while it waits for other things. */
+/* Executors are looked at for every task that is still to start: one that nobody can run is told so while it waits for
+ * other things. */
 void hold_executor_explain(struct explain *x)
 {
     const struct why_facts *f = x->facts;
@@ -57,13 +61,15 @@ void hold_executor_explain(struct explain *x)
         c->remedy = STR("weir executor resume NAME");
     } else if (waits) {
         struct why_condition *c = explain_add(x, "executor", since);
-        c->detail = str_fmt(x->arena, "an executor that fits (%.*s) has come; those who waited for it go on in their order", STR_ARG(wish));
+        c->detail = str_fmt(x->arena,
+            "an executor that fits (%.*s) has come; those who waited for it go on in their order", STR_ARG(wish));
         c->remedy = STR("it goes on by itself");
     } else if (f->task.state == STATE_P) {
         struct why_condition *c = explain_add(x, "executor", since);
-        c->detail = f->ready_ahead > 0 ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open,
-                                             open == 1 ? "" : "s", (long long)f->ready_ahead)
-                                       : str_fmt(x->arena, "it waits for a free slot of %zu executor%s", open, open == 1 ? "" : "s");
+        c->detail = f->ready_ahead > 0
+                        ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open,
+                              open == 1 ? "" : "s", (long long)f->ready_ahead)
+                        : str_fmt(x->arena, "it waits for a free slot of %zu executor%s", open, open == 1 ? "" : "s");
         c->remedy = STR("more slots or executors; weir promote puts it first");
     }
 }

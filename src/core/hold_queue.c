@@ -1,8 +1,10 @@
-/* hold_queue: the holds of tasks as one turn sees them: the stored rows, less those that the turn took away, plus those that it added.
+/* hold_queue: the holds of tasks as one turn sees them: the stored rows, less those that the turn took away, plus those
+ * that it added.
  *
- * Each change of the turn is listed twice: with its task (a task has few) and, for kinds that are asked for by key, in the ordered queue of
- * (kind, key). A queue is a skip list; stored rows come into it in growing pages, as far as it is read. So adding, removing and
- * reading the first n cost the logarithm of what the turn has seen of that queue, never what else waits or what else the turn did.
+ * Each change of the turn is listed twice: with its task (a task has few) and, for kinds that are asked for by key, in
+ * the ordered queue of (kind, key). A queue is a skip list; stored rows come into it in growing pages, as far as it is
+ * read. So adding, removing and reading the first n cost the logarithm of what the turn has seen of that queue, never
+ * what else waits or what else the turn did.
  *
  * Fails as the slice does: a load that fails sets `failed`. */
 #include "core/hold.h"
@@ -45,7 +47,7 @@ static int hold_order(const struct hold *a, const struct hold *b)
     return a->task < b->task ? -1 : a->task > b->task;
 }
 
-/* --- marks ----------------------------------------------------------------------------------------------------------------------- */
+/* --- marks --- */
 
 /* Takes the mark of this very hold out of a task's list; false: there is none. */
 static bool mark_take(struct hold_mark **list, struct hold *holds, const struct hold *hold)
@@ -75,7 +77,7 @@ static void mark_put(struct slice *slice, struct hold_mark **list, size_t at)
     *list = mark;
 }
 
-/* --- queues ---------------------------------------------------------------------------------------------------------------------- */
+/* --- queues --- */
 
 static bool kind_queues(enum hold_kind kind)
 {
@@ -150,7 +152,8 @@ static bool queue_load(struct slice *slice, struct hold_queue *queue)
     size_t n = 0, ask = queue->asked ? queue->asked * QUEUE_GROWTH : QUEUE_PAGE;
     if (slice->failed)
         return false;
-    if (!slice->rows->holds_of(slice->rows->owner, slice->arena, queue->kind, queue->key, ask, &stored, &n, slice->err)) {
+    if (!slice->rows->holds_of(
+            slice->rows->owner, slice->arena, queue->kind, queue->key, ask, &stored, &n, slice->err)) {
         slice->failed = true;
         return false;
     }
@@ -200,7 +203,7 @@ bool slice_hold_is_first(struct slice *slice, enum hold_kind kind, int64_t key, 
     return false;
 }
 
-/* --- what the turn changes ------------------------------------------------------------------------------------------------------- */
+/* --- what the turn changes --- */
 
 void slice_hold_add(struct slice *slice, const struct hold *hold)
 {
@@ -243,7 +246,7 @@ void slice_holds_pack(struct slice *slice)
     slice->n_holds_remove = holds_pack(slice->holds_remove, slice->n_holds_remove);
 }
 
-/* --- by task --------------------------------------------------------------------------------------------------------------------- */
+/* --- by task --- */
 
 /* The order in which a task's holds are given up: the same whatever order the store brought them in. */
 static int task_hold_order(const struct hold *a, const struct hold *b)
@@ -280,7 +283,7 @@ struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_
     return out;
 }
 
-/* --- slots that are to be looked at, a heap by name ---------------------------------------------------------------------------------- */
+/* --- slots that are to be looked at, a heap by name --- */
 
 /* By tenant and name: the order in which slots are looked at is the engine's own, whatever the store. */
 static bool slot_before(struct slice *slice, const struct hold_queue *a, const struct hold_queue *b)

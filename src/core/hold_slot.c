@@ -1,5 +1,5 @@
-/* hold_slot: semaphores, concurrency keys and the quota of a tenant's running tasks. A task that wants slots takes all of them or queues
- * for all of them (slot); those that it has are its own until it ends (held). */
+/* hold_slot: semaphores, concurrency keys and the quota of a tenant's running tasks. A task that wants slots takes all
+ * of them or queues for all of them (slot); those that it has are its own until it ends (held). */
 #include "base/plant.h"
 #include "core/hold.h"
 #include "core/settle.h"
@@ -21,7 +21,8 @@ void hold_held_dropped(struct slice *slice, const struct hold *hold)
     slot_changed(slice, hold->key);
 }
 
-/* Larger priorities first, then first come first served; the same order in every queue, so that two tasks never wait for each other. */
+/* Larger priorities first, then first come first served; the same order in every queue, so that two tasks never wait
+ * for each other. */
 static int64_t slot_rank(struct slice *slice, const struct node *node)
 {
     return ((1000 - node->row.prio) << 52) | (++slice->arrivals & 0xfffffffffffff);
@@ -155,8 +156,8 @@ static bool slot_admit_one(struct slice *slice, int64_t id)
     return false;
 }
 
-/* A long queue is admitted in several turns: each waiter that leaves it has put the slot on the list again (holds_drop). Nobody can go past
- * those who wait meanwhile. */
+/* A long queue is admitted in several turns: each waiter that leaves it has put the slot on the list again
+ * (holds_drop). Nobody can go past those who wait meanwhile. */
 void slot_admit(struct slice *slice, int64_t id)
 {
     while (slice->looks_left > 0 && slot_admit_one(slice, id))
@@ -168,8 +169,9 @@ static void explain_quota(struct explain *x, const struct why_slot *w)
     struct why_condition *c = explain_add(x, "quota", w->since ? w->since : x->facts->task.created);
     c->detail = str_fmt(x->arena, "the tenant %.*s has %lld of %lld tasks running or about to; %lld wait before it",
         STR_ARG(w->slot.tenant), (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
-    c->remedy = str_fmt(
-        x->arena, "it goes on when one of them ends; tenants.%.*s.quotas.running in weir.yaml is the limit", STR_ARG(w->slot.tenant));
+    c->remedy =
+        str_fmt(x->arena, "it goes on when one of them ends; tenants.%.*s.quotas.running in weir.yaml is the limit",
+            STR_ARG(w->slot.tenant));
 }
 
 void hold_slot_explain(struct explain *x)
@@ -187,9 +189,11 @@ void hold_slot_explain(struct explain *x)
         bool concurrency = str_starts(name, prefix);
         if (concurrency)
             name = str_sub(name, prefix.len, name.len);
-        struct why_condition *c = explain_add(x, concurrency ? "concurrency" : "semaphore", w->since ? w->since : x->facts->task.created);
-        c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it", concurrency ? "concurrency key" : "semaphore",
-            STR_ARG(name), (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
+        struct why_condition *c =
+            explain_add(x, concurrency ? "concurrency" : "semaphore", w->since ? w->since : x->facts->task.created);
+        c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it",
+            concurrency ? "concurrency key" : "semaphore", STR_ARG(name), (long long)w->slot.used,
+            (long long)w->slot.limit, (long long)w->ahead);
         if (w->n_holders)
             c->holder = w->holders[0];
         for (size_t k = 1; k < w->n_holders; k++)

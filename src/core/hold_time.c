@@ -29,7 +29,7 @@ void hold_time_explain(struct explain *x)
     bool again = task->attempts > 0;
     struct why_condition *c = explain_add(x, "not_before", again ? task->started : task->created);
     c->until = task->not_before;
-    c->detail = str_fmt(
-        x->arena, again ? "it waits before its next attempt, until %s" : "it isn't to start before %s", when_format(task->not_before).z);
+    c->detail = str_fmt(x->arena, again ? "it waits before its next attempt, until %s" : "it isn't to start before %s",
+        when_format(task->not_before).z);
     c->remedy = str_fmt(x->arena, "it goes on by itself in %s", duration_human(task->not_before - x->facts->now).z);
 }

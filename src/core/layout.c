@@ -1,7 +1,7 @@
 /* layout: the four classic steps (break cycles, layers, order, columns), each a function of the one before.
  *
- * It promises that every hop joins neighbouring layers, that nodes of a layer never overlap and keep their order, and that the result
- * depends on the input alone. It fails only for graphs that nobody could look at. */
+ * It promises that every hop joins neighbouring layers, that nodes of a layer never overlap and keep their order, and
+ * that the result depends on the input alone. It fails only for graphs that nobody could look at. */
 #include "core/layout.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ struct work {
     uint32_t *up_start, *up;     /* hops by lower node */
 };
 
-/* -- sorting: stable, by a key per element ------------------------------------------------------------------------------- */
+/* --- sorting: stable, by a key per element --- */
 
 static void sort_by_key(struct arena *arena, uint32_t *items, const int64_t *keys, size_t n)
 {
@@ -41,7 +41,7 @@ static void sort_by_key(struct arena *arena, uint32_t *items, const int64_t *key
         memcpy(items, from, sizeof *items * n);
 }
 
-/* -- cycles ---------------------------------------------------------------------------------------------------------------- */
+/* --- cycles --- */
 
 /* edges_take: copies the edges without loops and doubles. */
 static void edges_take(struct work *w)
@@ -66,7 +66,8 @@ static void edges_take(struct work *w)
     }
 }
 
-/* cycles_break: depth first, without recursion; an edge back to a node that is still open is turned round. Edges are sorted by `above`. */
+/* cycles_break: depth first, without recursion; an edge back to a node that is still open is turned round. Edges are
+ * sorted by `above`. */
 static void cycles_break(struct work *w)
 {
     size_t n = w->in->n_nodes;
@@ -105,7 +106,7 @@ static void cycles_break(struct work *w)
     w->edges = turned;
 }
 
-/* -- layers ---------------------------------------------------------------------------------------------------------------- */
+/* --- layers --- */
 
 /* layers_assign: the longest path from above, by relaxing in topological order. */
 static void layers_assign(struct work *w)
@@ -248,9 +249,10 @@ static uint32_t neighbour(const struct work *w, uint32_t hop, bool above)
     return above ? w->out->hops[hop].upper : w->out->hops[hop].lower;
 }
 
-/* -- order ----------------------------------------------------------------------------------------------------------------- */
+/* --- order --- */
 
-/* crossings_between: inversions of the lower ends, taken in the order of the upper ends; counted in a binary indexed tree. */
+/* crossings_between: inversions of the lower ends, taken in the order of the upper ends; counted in a binary indexed
+ * tree. */
 static size_t crossings_between(struct work *w, size_t upper_layer, uint32_t *tree)
 {
     const struct layout *out = w->out;
@@ -340,7 +342,7 @@ static void order_reduce(struct work *w)
     order_restore(out, best);
 }
 
-/* -- columns --------------------------------------------------------------------------------------------------------------- */
+/* --- columns --- */
 
 struct block { /* of neighbours that touch: they move together */
     int64_t sum, weight;
@@ -353,8 +355,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-/* layer_place: the columns nearest (least squares) to what the neighbours wish, in the given order and without overlap: pool adjacent
- * violators. */
+/* layer_place: the columns nearest (least squares) to what the neighbours wish, in the given order and without overlap:
+ * pool adjacent violators. */
 static void layer_place(struct work *w, size_t l, bool above, struct block *blocks)
 {
     struct layout *out = w->out;
@@ -415,7 +417,8 @@ static void columns_assign(struct work *w)
         left = out->nodes[i].x < left ? out->nodes[i].x : left;
     for (size_t i = 0; i < out->n_nodes; i++) {
         out->nodes[i].x -= left;
-        out->width = out->nodes[i].x + out->nodes[i].width > out->width ? out->nodes[i].x + out->nodes[i].width : out->width;
+        out->width =
+            out->nodes[i].x + out->nodes[i].width > out->width ? out->nodes[i].x + out->nodes[i].width : out->width;
     }
 }
 
@@ -429,8 +432,8 @@ static void hops_sort(struct work *w)
     for (size_t i = 0; i < out->n_hops; i++) {
         const struct layout_node *upper = &out->nodes[out->hops[i].upper];
         order[i] = (uint32_t)i;
-        keys[i] =
-            ((int64_t)upper->layer * (LAYOUT_NODES_MAX + 1) + upper->order) * (LAYOUT_NODES_MAX + 1) + out->nodes[out->hops[i].lower].order;
+        keys[i] = ((int64_t)upper->layer * (LAYOUT_NODES_MAX + 1) + upper->order) * (LAYOUT_NODES_MAX + 1) +
+                  out->nodes[out->hops[i].lower].order;
     }
     sort_by_key(w->arena, order, keys, out->n_hops);
     for (size_t i = 0; i < out->n_hops; i++)

@@ -1,9 +1,9 @@
 /* layout: where the tasks of a graph stand when it is drawn in layers; pure.
  *
- * Layers by longest path (what waits stands below what it waits for), order within a layer by barycenters, columns as near to the
- * neighbours as the order allows. A net is everything that leaves one node downwards; where it passes a layer on its way to a lower one it
- * has a node of its own there (`dummy`), one per layer. Widths are in whatever unit the drawer uses: cells or pixels. Same input, same
- * output. */
+ * Layers by longest path (what waits stands below what it waits for), order within a layer by barycenters, columns as
+ * near to the neighbours as the order allows. A net is everything that leaves one node downwards; where it passes a
+ * layer on its way to a lower one it has a node of its own there (`dummy`), one per layer. Widths are in whatever unit
+ * the drawer uses: cells or pixels. Same input, same output. */
 #ifndef WEIR_CORE_LAYOUT_H
 #define WEIR_CORE_LAYOUT_H
 
@@ -21,9 +21,10 @@ struct layout_edge {
 
 struct layout_input {
     size_t n_nodes, n_edges;
-    const int64_t *widths;           /* of the nodes */
-    const struct layout_edge *edges; /* doubles are drawn once; an edge that would close a cycle is turned round; loops are left out */
-    int64_t gap;                     /* least distance between neighbours */
+    const int64_t *widths; /* of the nodes */
+    /* doubles are drawn once; an edge that would close a cycle is turned round; loops are left out */
+    const struct layout_edge *edges;
+    int64_t gap; /* least distance between neighbours */
     int64_t dummy_width;
 };
 

@@ -25,35 +25,45 @@ static bool conflicts(const struct look *look, const struct node *other)
     return locks_clash(&look->target->row, &other->row);
 }
 
-/* The target is put behind `from`: who runs, and is that one or comes before it, goes first, also if its executor is lost. Its edges that
- * lead to the target, which was retried since it began, don't count any more. True: `from`, which doesn't run, comes after the target. */
+/* The target is put behind `from`: who runs, and is that one or comes before it, goes first, also if its executor is
+ * lost. Its edges that lead to the target, which was retried since it began, don't count any more. True: `from`, which
+ * doesn't run, comes after the target. */
 static bool running_first(struct look *look, struct node *from)
 {
     const void *seen = map_find(&look->leads, (uint64_t)from->row.id);
-    if (seen) return seen == &yes;
-    if (too_far(look, &look->leads)) return true; /* less order is safer than a circle */
+    if (seen)
+        return seen == &yes;
+    if (too_far(look, &look->leads))
+        return true; /* less order is safer than a circle */
     map_put(&look->leads, (uint64_t)from->row.id, &no);
     size_t n;
     bool found = false;
     const struct edge *ins = slice_ins(look->slice, from, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->slice, ins[i].pred) : NULL;
-        if (!pred || state_ended(pred->row.state)) continue;
+        if (!pred || state_ended(pred->row.state))
+            continue;
         bool leads = pred == look->target || running_first(look, pred);
-        if (leads && from->row.state == STATE_X) slice_edge_flag(look->slice, from, pred, EDGE_AFTER, EDGE_SPENT);
-        else found |= leads;
+        if (leads && from->row.state == STATE_X)
+            slice_edge_flag(look->slice, from, pred, EDGE_AFTER, EDGE_SPENT);
+        else
+            found |= leads;
     }
-    if (found) map_put(&look->leads, (uint64_t)from->row.id, &yes);
+    if (found)
+        map_put(&look->leads, (uint64_t)from->row.id, &yes);
     return found;
 }
 
-/* The target comes after `from`, which hasn't ended and doesn't wait for it; if their locks don't clash, after those before it. */
+/* The target comes after `from`, which hasn't ended and doesn't wait for it; if their locks don't clash, after those
+ * before it. */
 static void come_after(struct look *look, struct node *from)
 {
-    if (state_ended(from->row.state) || map_find(&look->placed, (uint64_t)from->row.id) || too_far(look, &look->placed)) return;
+    if (state_ended(from->row.state) || map_find(&look->placed, (uint64_t)from->row.id) || too_far(look, &look->placed))
+        return;
     map_put(&look->placed, (uint64_t)from->row.id, &yes);
     if (conflicts(look, from)) {
-        if (!PLANT(running_waits)) running_first(look, from);
+        if (!PLANT(running_waits))
+            running_first(look, from);
         slice_edge_lock_again(look->slice, look->target, from);
         return;
     }
@@ -61,19 +71,25 @@ static void come_after(struct look *look, struct node *from)
     const struct edge *ins = slice_ins(look->slice, from, &n);
     for (size_t i = 0; i < n && from->row.state != STATE_X; i++) {
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->slice, ins[i].pred) : NULL;
-        if (pred) come_after(look, pred);
+        if (pred)
+            come_after(look, pred);
     }
 }
 
-/* Does `from` wait for the target? Then the target comes after all on the way that don't: those that run, and their like. What it waits for
- * on the way may be stopped, and only those that clash hand on what they waited for: without one of them on the way it gets an edge. */
+/* Does `from` wait for the target? Then the target comes after all on the way that don't: those that run, and their
+ * like. What it waits for on the way may be stopped, and only those that clash hand on what they waited for: without
+ * one of them on the way it gets an edge. */
 static bool waits_for(struct look *look, struct node *from)
 {
-    if (from == look->target) return true;
-    if (state_ended(from->row.state) || from->row.state == STATE_X) return false; /* one that runs waits for nobody */
+    if (from == look->target)
+        return true;
+    if (state_ended(from->row.state) || from->row.state == STATE_X)
+        return false; /* one that runs waits for nobody */
     const void *seen = map_find(&look->waits, (uint64_t)from->row.id);
-    if (seen) return seen == &yes;
-    if (too_far(look, &look->waits)) return true; /* no edge is safer than a circle */
+    if (seen)
+        return seen == &yes;
+    if (too_far(look, &look->waits))
+        return true; /* no edge is safer than a circle */
     map_put(&look->waits, (uint64_t)from->row.id, &no);
     size_t n;
     bool found = false, clash = false;
@@ -82,33 +98,39 @@ static bool waits_for(struct look *look, struct node *from)
     size_t n_beside = 0;
     for (size_t i = 0; i < n; i++) {
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->slice, ins[i].pred) : NULL;
-        if (!pred) continue;
+        if (!pred)
+            continue;
         if (waits_for(look, pred)) {
             found = true;
             clash |= pred == look->target || conflicts(look, pred);
-        } else beside[n_beside++] = pred;
+        } else
+            beside[n_beside++] = pred;
     }
-    if (!found) return false;
+    if (!found)
+        return false;
     map_put(&look->waits, (uint64_t)from->row.id, &yes);
-    for (size_t i = 0; i < n_beside; i++) come_after(look, beside[i]);
-    if (!clash && conflicts(look, from) && !look->blind) slice_edge_lock_again(look->slice, from, look->target);
+    for (size_t i = 0; i < n_beside; i++)
+        come_after(look, beside[i]);
+    if (!clash && conflicts(look, from) && !look->blind)
+        slice_edge_lock_again(look->slice, from, look->target);
     return true;
 }
 
-struct before { /* those that haven't ended, of a task and of those that it came after */
+struct before {               /* those that haven't ended, of a task and of those that it came after */
     const struct node *again; /* looked through, as if it had ended */
     struct walk walk;         /* all that were looked at */
     struct node **list;
     size_t n, cap;
 };
 
-/* What the archive's lock is waited for through `node`: all its edges, if it was stopped while it waited or is retried; of one that shares
- * the lock and hasn't it yet, too, since others that share it don't wait for that one. */
+/* What the archive's lock is waited for through `node`: all its edges, if it was stopped while it waited or is retried;
+ * of one that shares the lock and hasn't it yet, too, since others that share it don't wait for that one. */
 static void before_look(struct before *b, struct node *node)
 {
     struct slice *slice = b->walk.slice;
     bool ended = state_ended(node->row.state) || node == b->again, shared = !(node->row.marks & MARK_EXCLUSIVE);
-    if (!ended) *ARENA_PUSH(slice->arena, b->list, b->n, b->cap) = node;
+    if (!ended)
+        *ARENA_PUSH(slice->arena, b->list, b->n, b->cap) = node;
     if (ended ? node->row.waits == 0 && node != b->again : !shared || node->row.state == STATE_X)
         return; /* it had begun: all before it had ended then; or who comes after it comes after all before it */
     size_t n;
@@ -116,7 +138,8 @@ static void before_look(struct before *b, struct node *node)
     for (size_t i = 0; i < n; i++) {
         bool was_before = node == b->again ? ins[i].kind != EDGE_CANCELS : edge_counts(ins[i].kind, ins[i].flags);
         struct node *pred = was_before ? slice_find(slice, ins[i].pred) : NULL;
-        if (pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED && pred != b->again) slice_walk_add(&b->walk, pred);
+        if (pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED && pred != b->again)
+            slice_walk_add(&b->walk, pred);
     }
 }
 
@@ -124,20 +147,23 @@ static void before_collect(struct before *b, struct node *node)
 {
     size_t at = b->walk.n;
     slice_walk_add(&b->walk, node);
-    for (; at < b->walk.n; at++) before_look(b, b->walk.list[at]);
+    for (; at < b->walk.n; at++)
+        before_look(b, b->walk.list[at]);
 }
 
 struct node **lock_before(struct slice *slice, const struct archive *archive, size_t *out_n)
 {
     struct before b = { .walk = { .slice = slice, .visit = ++slice->visits } };
     struct node *node = archive->lock_exclusive ? slice_find(slice, archive->lock_exclusive) : NULL;
-    if (node) before_collect(&b, node);
+    if (node)
+        before_collect(&b, node);
     *out_n = b.n;
     return b.list;
 }
 
 /* It comes after all that have the lock or wait for it, but for those that wait for the task: those
- * keep the end of the queue. Its own edges lead to some that the end of the queue doesn't know when all between them were stopped. */
+ * keep the end of the queue. Its own edges lead to some that the end of the queue doesn't know when all between them
+ * were stopped. */
 void lock_again(struct slice *slice, struct archive *archive, struct node *node)
 {
     struct before b = { .again = node, .walk = { .slice = slice, .visit = ++slice->visits } };
@@ -145,22 +171,29 @@ void lock_again(struct slice *slice, struct archive *archive, struct node *node)
     struct node *end = archive->lock_exclusive ? slice_find(slice, archive->lock_exclusive) : NULL;
     for (size_t i = 0; i < archive->n_lock_shared; i++) {
         struct node *user = slice_find(slice, archive->lock_shared[i]);
-        if (user && user != node && !state_ended(user->row.state)) before_collect(&b, user);
+        if (user && user != node && !state_ended(user->row.state))
+            before_collect(&b, user);
     }
     size_t n_shared = b.n, kept = 0;
-    if (end) before_collect(&b, end);
+    if (end)
+        before_collect(&b, end);
     before_collect(&b, node);
     int64_t *shared = ARENA_ARRAY(slice->arena, int64_t, b.n + 1);
     bool last = true;
     for (size_t i = 0; i < b.n; i++) {
         struct node *user = b.list[i];
         bool behind = waits_for(&look, user), alone = (user->row.marks & MARK_EXCLUSIVE) != 0;
-        if (!behind) come_after(&look, user);
-        if (behind && alone) last = false;
-        if (!alone && (look.exclusive ? behind : i < n_shared)) shared[kept++] = user->row.id;
+        if (!behind)
+            come_after(&look, user);
+        if (behind && alone)
+            last = false;
+        if (!alone && (look.exclusive ? behind : i < n_shared))
+            shared[kept++] = user->row.id;
     }
-    if (look.exclusive && last) archive->lock_exclusive = node->row.id;
-    if (!look.exclusive && last) shared[kept++] = node->row.id;
+    if (look.exclusive && last)
+        archive->lock_exclusive = node->row.id;
+    if (!look.exclusive && last)
+        shared[kept++] = node->row.id;
     archive->lock_shared = shared;
     archive->n_lock_shared = kept;
     map_release(&look.waits);

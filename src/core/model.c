@@ -57,7 +57,8 @@ char state_letter(enum task_state state)
 enum task_state state_of_letter(char letter)
 {
     for (enum task_state s = STATE_Q; s < STATE_COUNT; s++)
-        if (states[s].letter == letter) return s;
+        if (states[s].letter == letter)
+            return s;
     return STATE_NONE;
 }
 
@@ -76,7 +77,8 @@ const char *outcome_name(enum outcome outcome)
 enum outcome outcome_find(struct str name)
 {
     for (enum outcome o = OUTCOME_done; o < OUTCOME_COUNT; o++)
-        if (str_eqz(name, outcomes[o])) return o;
+        if (str_eqz(name, outcomes[o]))
+            return o;
     return OUTCOME_none;
 }
 
@@ -101,7 +103,8 @@ const char *class_kind_name(enum class_kind kind)
 enum class_kind class_kind_find(struct str name)
 {
     for (enum class_kind k = KIND_COMMAND; k < KIND_COUNT; k++)
-        if (str_eqz(name, class_kinds[k])) return k;
+        if (str_eqz(name, class_kinds[k]))
+            return k;
     return KIND_NONE;
 }
 

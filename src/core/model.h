@@ -1,5 +1,5 @@
-/* model: the nouns of the engine as plain rows. Times are milliseconds since 1970 UTC; 0 means: not yet. Ids are positive.
- * Letters and words of the states are the same in CLI, API, UI, database and files. */
+/* model: the nouns of the engine as plain rows. Times are milliseconds since 1970 UTC; 0 means: not yet. Ids are
+ * positive. Letters and words of the states are the same in CLI, API, UI, database and files. */
 #ifndef WEIR_CORE_MODEL_H
 #define WEIR_CORE_MODEL_H
 
@@ -17,7 +17,8 @@
     X(T, 'T', "terminated", true) \
     X(A, 'A', "abandoned", true)
 
-enum { STAMP_BACK_MAX_MS = 60000 }; /* a clock that is further behind than this was set back, and is followed (slice_stamp) */
+/* a clock that is further behind than this was set back, and is followed (slice_stamp) */
+enum { STAMP_BACK_MAX_MS = 60000 };
 
 enum task_state {
     STATE_NONE,
@@ -40,15 +41,19 @@ enum outcome {
 enum edge_kind { EDGE_NONE, EDGE_AFTER, EDGE_DEPENDS, EDGE_CANCELS, EDGE_KIND_COUNT };
 enum edge_flag {
     EDGE_FIRED = 1, /* cancels: the waiter became ready, the other is being put to an end and is waited for */
-    EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for. after: the waiter ran
-                       when the other was retried, and that queues for the archive's lock behind it or behind who waits for it */
-    EDGE_LOCK = 4,  /* after: it stands for the archive's lock, nobody wrote it */
-    EDGE_PREV = 8,  /* after, depends: an order between revisions (PREV). A task that leaves the queue without having run hands on what
-                       it waited for by such edges */
-    EDGE_NEEDED = 16, /* `depends` wrote it, also as an `after` (on: finished): the task is told of the other's end and outputs */
-    EDGE_BY_ID = 32,  /* EDGE_NEEDED: and by the other's id, not by its name */
-    EDGE_HANDED = 64, /* PREV, cancels: the other was stopped, and what it waited for or was to cancel is this waiter's by edges of its
-                         own: nobody has to look through this edge again */
+    /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for. after: the waiter ran
+     * when the other was retried, and that queues for the archive's lock behind it or behind who waits for it */
+    EDGE_SPENT = 2,
+    EDGE_LOCK = 4, /* after: it stands for the archive's lock, nobody wrote it */
+    /* after, depends: an order between revisions (PREV). A task that leaves the queue without having run hands on what
+     * it waited for by such edges */
+    EDGE_PREV = 8,
+    /* `depends` wrote it, also as an `after` (on: finished): the task is told of the other's end and outputs */
+    EDGE_NEEDED = 16,
+    EDGE_BY_ID = 32, /* EDGE_NEEDED: and by the other's id, not by its name */
+    /* PREV, cancels: the other was stopped, and what it waited for or was to cancel is this waiter's by edges of its
+     * own: nobody has to look through this edge again */
+    EDGE_HANDED = 64,
     EDGE_PLACED = 128, /* after, depends: the same of the other's place in the queue for the archive's lock */
 };
 struct edge {
@@ -73,13 +78,16 @@ enum hold_kind { /* hold.def; bits in task.holds */
 enum { HOLD_KIND_BITS = 5 };
 struct hold {
     enum hold_kind kind;
-    int64_t key;  /* time: until; pause: lane; slot, held: slot id; executor: class; telling: TELLING_; returning: 0 */
-    int64_t rank; /* slot, executor: order among the waiters; telling, returning: the waiter, by number, up to which all know; else 0 */
+    int64_t key; /* time: until; pause: lane; slot, held: slot id; executor: class; telling: TELLING_; returning: 0 */
+    /* slot, executor: order among the waiters; telling, returning: the waiter, by number, up to which all know; else 0
+     */
+    int64_t rank;
     int64_t task;
     int64_t since;
 };
 
-enum { TELLING_ENDS, TELLING_HEIRS, TELLING_COUNT }; /* HEIRS: those who wait for it also take something over (core/heirs.h) */
+/* HEIRS: those who wait for it also take something over (core/heirs.h) */
+enum { TELLING_ENDS, TELLING_HEIRS, TELLING_COUNT };
 
 enum lane_kind { LANE_QUEUE = 1, LANE_ARCHIVE };
 #define PAUSED_BY_RESTORE "restore"
@@ -88,27 +96,28 @@ struct lane { /* an archive or a queue; lane 0 is `all` */
     enum lane_kind kind;
     struct str tenant, name;
     int64_t last_vt;
-    int64_t counts[STATE_COUNT]; /* tasks by state */
+    int64_t counts[STATE_COUNT];   /* tasks by state */
     int64_t log_bytes, file_bytes; /* kept of its ended tasks, until they are pruned */
-    int64_t paused_since; /* of `all`, and by PAUSED_BY_RESTORE: nothing goes on by itself in this store before somebody says so */
+    /* of `all`, and by PAUSED_BY_RESTORE: nothing goes on by itself in this store before somebody says so */
+    int64_t paused_since;
     struct str paused_by, paused_reason;
     int64_t quota; /* not stored: the slot that stands for its tenant's running tasks; 0: they aren't limited */
 };
 
-/* An archive: what a lane of kind LANE_ARCHIVE has besides. Its revisions are initialised (their tasks get edges and may run) strictly in
- * order; one that was posted early waits, its tasks in Q. */
+/* An archive: what a lane of kind LANE_ARCHIVE has besides. Its revisions are initialised (their tasks get edges and
+ * may run) strictly in order; one that was posted early waits, its tasks in Q. */
 enum archive_kind { ARCHIVE_NONE, ARCHIVE_EXTERNAL, ARCHIVE_SVN, ARCHIVE_GIT, ARCHIVE_KIND_COUNT };
 struct archive {
     int64_t lane;
     enum archive_kind kind;
     struct str url, branch;
-    int64_t added, removed;  /* removed 0: it is followed */
-    int64_t first;           /* the first revision that is Weir's */
-    int64_t next;            /* the first revision that isn't initialised */
-    int64_t youngest;        /* the highest that was heard of; 0: none */
-    struct str tip;          /* git: the commit of the last number given */
-    int64_t definition;      /* of the newest initialised revision (a spec's id); 0: none. Schedules come from it */
-    int64_t lock_exclusive;  /* task that has the archive's lock, or had it last */
+    int64_t added, removed;     /* removed 0: it is followed */
+    int64_t first;              /* the first revision that is Weir's */
+    int64_t next;               /* the first revision that isn't initialised */
+    int64_t youngest;           /* the highest that was heard of; 0: none */
+    struct str tip;             /* git: the commit of the last number given */
+    int64_t definition;         /* of the newest initialised revision (a spec's id); 0: none. Schedules come from it */
+    int64_t lock_exclusive;     /* task that has the archive's lock, or had it last */
     const int64_t *lock_shared; /* tasks that share it since */
     size_t n_lock_shared;
 };
@@ -116,14 +125,14 @@ struct archive {
 enum revision_state { REVISION_NONE, REVISION_WAITING, REVISION_KNOWN, REVISION_SKIPPED, REVISION_STATE_COUNT };
 struct revision {
     int64_t lane, rev;
-    enum revision_state state;     /* behind a gap; initialised; given up by `weir archive skip` */
-    struct str ident;              /* git: the commit */
+    enum revision_state state; /* behind a gap; initialised; given up by `weir archive skip` */
+    struct str ident;          /* git: the commit */
     struct str txn, author, message;
-    int64_t time, noted;           /* of the commit (0: not known); when Weir heard of it */
-    int64_t cause;                 /* the task whose job made it; 0: a person */
-    int64_t depth;                 /* revisions made by jobs in a row; a person's: 0 */
-    int64_t definition;            /* its workflow files (a spec's id, whose body is the text); 0: none */
-    const int64_t *prevs;          /* what PREV means; none: the first */
+    int64_t time, noted;  /* of the commit (0: not known); when Weir heard of it */
+    int64_t cause;        /* the task whose job made it; 0: a person */
+    int64_t depth;        /* revisions made by jobs in a row; a person's: 0 */
+    int64_t definition;   /* its workflow files (a spec's id, whose body is the text); 0: none */
+    const int64_t *prevs; /* what PREV means; none: the first */
     size_t n_prevs;
 };
 #define CAUSE_DEPTH_MAX 8
@@ -144,22 +153,23 @@ struct schedule { /* one cron line of a task of an archive */
 };
 
 struct wall_known { /* what is known of the wall clock (core/wall.h) */
-    int64_t time; /* the newest wall time that was confirmed; 0: none */
-    int64_t ran;  /* ms that servers have run with a wall clock that contradicts it */
-    int64_t seen; /* what that clock said last; 0: it doesn't contradict */
+    int64_t time;   /* the newest wall time that was confirmed; 0: none */
+    int64_t ran;    /* ms that servers have run with a wall clock that contradicts it */
+    int64_t seen;   /* what that clock said last; 0: it doesn't contradict */
 };
 
-/* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT and MARK_PROMOTED are taken back. */
+/* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT and MARK_PROMOTED are taken
+ * back. */
 enum task_mark {
-    MARK_CANCELS = 1, /* it has edges of that kind, as the one that cancels */
-    MARK_OUTPUTS = 2, /* a finish brought outputs */
-    MARK_NEEDS = 4,   /* it has edges that are EDGE_NEEDED, or something it depends on has brought outputs */
-    MARK_SKIPPED = 8, /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
-    MARK_EXCLUSIVE = 32, /* beside MARK_LOCKED: not shared */
-    MARK_PRUNED = 64,    /* logs, outputs and artifacts are gone; what it was and how it ended stays */
-    MARK_KEPT = 128,   /* what it left behind is counted in its lane's bytes */
-    MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
-    MARK_PROMOTED = 256, /* a person put it to the front: there it stays until it ends, also after a pause */
+    MARK_CANCELS = 1,        /* it has edges of that kind, as the one that cancels */
+    MARK_OUTPUTS = 2,        /* a finish brought outputs */
+    MARK_NEEDS = 4,          /* it has edges that are EDGE_NEEDED, or something it depends on has brought outputs */
+    MARK_SKIPPED = 8,        /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
+    MARK_EXCLUSIVE = 32,     /* beside MARK_LOCKED: not shared */
+    MARK_PRUNED = 64,        /* logs, outputs and artifacts are gone; what it was and how it ended stays */
+    MARK_KEPT = 128,         /* what it left behind is counted in its lane's bytes */
+    MARK_LOCKED = 16,        /* it has the archive's lock, shared or exclusive, while it runs */
+    MARK_PROMOTED = 256,     /* a person put it to the front: there it stays until it ends, also after a pause */
     MARKS_PRUNED_SHIFT = 16, /* above: the grant up to which its logs were removed, also of a task that went on since */
     MARKS_PRUNED_MAX = 0xffff,
 };
@@ -186,7 +196,8 @@ struct task {
     struct str unique; /* its unique key until the first grant; empty: none */
 };
 
-/* What an executor needs is `body` (JSON, never looked into by the engine after intake); the rest is what deciding needs. */
+/* What an executor needs is `body` (JSON, never looked into by the engine after intake); the rest is what deciding
+ * needs. */
 enum { RETRY_LOST = 1, RETRY_TEMPORARY = 2, RETRY_KILLED = 4, RETRY_FAILED = 8, RETRY_TIMEOUT = 16 };
 struct spec {
     int64_t id;
@@ -195,14 +206,17 @@ struct spec {
     unsigned retry_on;
     const int64_t *slots; /* ids, ascending, no doubles */
     size_t n_slots;
-    struct str slot_key;  /* its concurrency key, whose slot may have to be made again; empty: none */
+    struct str slot_key;   /* its concurrency key, whose slot may have to be made again; empty: none */
     struct str semaphores; /* and its semaphores' names, joined by SPEC_JOINT */
-    struct str class_key;  /* of its task's class, which may have gone before the task is retried; empty: none, or that class stays */
+    /* of its task's class, which may have gone before the task is retried; empty: none, or that class stays */
+    struct str class_key;
 };
 #define SPEC_JOINT '\x1f'
 
 enum class_kind { KIND_NONE, KIND_COMMAND, KIND_SCRIPT, KIND_IMAGE, KIND_DATA, KIND_COUNT };
-struct label { struct str name, value; };
+struct label {
+    struct str name, value;
+};
 struct task_class { /* which executors fit: the index prefix of `ready` */
     int64_t id;
     struct str key; /* canonical text of the rest; unique */
@@ -210,9 +224,10 @@ struct task_class { /* which executors fit: the index prefix of `ready` */
     enum class_kind kind;
     struct label *labels; /* ascending by name */
     size_t n_labels;
-    bool goes;     /* when nobody needs it any more: all specs of its tasks have its key */
-    size_t index;  /* not stored, as the next: a small number of the server's own, given again when the class has gone */
-    int64_t used;  /* boot ms at which a task of it was made here last, or it was heard of; 0: not known */
+    bool goes; /* when nobody needs it any more: all specs of its tasks have its key */
+    /* not stored, as the next: a small number of the server's own, given again when the class has gone */
+    size_t index;
+    int64_t used; /* boot ms at which a task of it was made here last, or it was heard of; 0: not known */
 };
 
 struct slot { /* semaphores and concurrency keys */
@@ -224,8 +239,11 @@ struct slot { /* semaphores and concurrency keys */
     bool configured; /* not stored: the site's keys name it, so it stays */
 };
 #define SLOT_KEY "concurrency/"
-#define SLOT_NAMED ((int64_t)1 << 61) /* ids from here on are made of the name: a semaphore whose limit nobody has set goes likewise */
-#define SLOT_KEYED ((int64_t)1 << 62) /* ids from here on are made of the key: such a slot is there only while somebody is in it */
+#define SLOT_NAMED \
+    ((int64_t)1 << 61) /* ids from here on are made of the name: a semaphore whose limit nobody has set goes likewise \
+                        */
+#define SLOT_KEYED \
+    ((int64_t)1 << 62) /* ids from here on are made of the key: such a slot is there only while somebody is in it */
 static inline bool slot_is_empty(const struct slot *slot)
 {
     bool goes = slot->id >= SLOT_KEYED || (slot->id >= SLOT_NAMED && slot->limit == 1 && !slot->configured);
@@ -239,10 +257,13 @@ struct attempt {
     enum outcome outcome;
     int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not known */
     uint8_t finish_hash[16];
-    int64_t poll_seq; /* while it runs: the number of the poll it was given to; -1: that had none; below: -2 less the number, and its
-                         executor may have forgotten since what it began */
-    bool many;         /* while it runs: its poll was granted many with near numbers at once, which a store may keep together */
-    bool ended_before; /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */
+    /* while it runs: the number of the poll it was given to; -1: that had none; below: -2 less the number, and its
+     * executor may have forgotten since what it began */
+    int64_t poll_seq;
+    /* while it runs: its poll was granted many with near numbers at once, which a store may keep together */
+    bool many;
+    /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */
+    bool ended_before;
 };
 
 enum executor_state { EXECUTOR_ACTIVE = 1, EXECUTOR_PAUSED, EXECUTOR_DRAINING, EXECUTOR_LOST };
@@ -272,7 +293,7 @@ struct duty { /* what one server does for all */
     int64_t epoch, beat;
 };
 
-struct site_key { /* one key of the site's configuration, as it is in force */
+struct site_key {          /* one key of the site's configuration, as it is in force */
     struct str name, body; /* body: JSON */
     int64_t version, changed;
     struct str changed_by;
@@ -282,13 +303,14 @@ struct token {
     int64_t id;
     struct str name, tenant;
     uint8_t hash[32];
-    unsigned scopes; /* SCOPE_ bits */
+    unsigned scopes;          /* SCOPE_ bits */
     int64_t created, expires; /* 0: never */
 };
 enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
 
 #define EVENT_KINDS(X) \
-    X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
+    X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) \
+    X(token) X(token_revoked) \
     X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
     X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause) X(config) X(unique) X(noted)
 enum event_kind {
@@ -305,12 +327,13 @@ struct event {
     enum task_state from, to;
     int64_t attempt, grant;
     struct str actor, reason;
-    struct str subject;   /* executor, lane, token or semaphore by name */
-    int64_t cause;        /* task id */
-    int64_t prev_turn;    /* the turn that holds this task's event before this one; 0: none */
+    struct str subject; /* executor, lane, token or semaphore by name */
+    int64_t cause;      /* task id */
+    int64_t prev_turn;  /* the turn that holds this task's event before this one; 0: none */
 };
 
-/* What a tenant may have, at most; -1: as much as it likes. Sizes are bytes, requests are by the second and by server. */
+/* What a tenant may have, at most; -1: as much as it likes. Sizes are bytes, requests are by the second and by server.
+ */
 #define QUOTAS(X) \
     X(tasks) X(running) X(archives) X(queues) X(semaphores) X(tokens) X(executors) X(logs) X(files) X(requests)
 enum quota {

@@ -1,7 +1,8 @@
 /* retry: what a retry must not break; pure.
  *
- * A task that is retried takes its place again before those that wait for it and haven't started; with what has started meanwhile it can
- * only be ordered behind. So a retry is refused when a later revision's task that was to come after it has started, unless it is forced. */
+ * A task that is retried takes its place again before those that wait for it and haven't started; with what has started
+ * meanwhile it can only be ordered behind. So a retry is refused when a later revision's task that was to come after it
+ * has started, unless it is forced. */
 #ifndef WEIR_CORE_RETRY_H
 #define WEIR_CORE_RETRY_H
 

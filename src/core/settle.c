@@ -9,7 +9,8 @@ static const struct because by_engine = { .actor = { "engine", 6 } };
 
 static void todo_add(struct slice *slice, struct node *node)
 {
-    if (node->in_todo) return;
+    if (node->in_todo)
+        return;
     node->in_todo = true;
     *ARENA_PUSH(slice->arena, slice->todo, slice->n_todo, slice->cap_todo) = node;
 }
@@ -19,13 +20,15 @@ void task_consider(struct slice *slice, struct node *node)
     todo_add(slice, node);
 }
 
-/* --- cancels ------------------------------------------------------------------------------------------------------------------- */
+/* --- cancels --- */
 
 static void cancel_fire(struct slice *slice, struct node *node, const struct edge *edge, struct node *other)
 {
-    if (!state_ended(other->was)) /* an abandoned task hands all that over to those that cancel it, also if one of them was first */
+    /* an abandoned task hands all that over to those that cancel it, also if one of them was first */
+    if (!state_ended(other->was))
         cancels_copy(slice, node, other, !state_ended(other->row.state) || other->row.state == STATE_A);
-    else if (slice_untold(slice, edge, other)) cancels_inherit(slice, node, other);
+    else if (slice_untold(slice, edge, other))
+        cancels_inherit(slice, node, other);
     if (!state_ended(other->row.state)) {
         task_stop(slice, other, STATE_A,
             &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
@@ -39,21 +42,25 @@ static void cancel_fire(struct slice *slice, struct node *node, const struct edg
     node->dirty = true;
 }
 
-/* The task has become ready: what it cancels is put to an end. True: all of it is dead. The list may grow while it is walked: what those
- * were to cancel is the task's. Of very many a batch: the task goes on with the others in the next turns, which a hold says. Its own edges
- * are read in each of them. */
+/* The task has become ready: what it cancels is put to an end. True: all of it is dead. The list may grow while it is
+ * walked: what those were to cancel is the task's. Of very many a batch: the task goes on with the others in the next
+ * turns, which a hold says. Its own edges are read in each of them. */
 static bool cancels_fire(struct slice *slice, struct node *node)
 {
     size_t n;
-    if (node->row.marks & MARK_CANCELS) slice_ins(slice, node, &n);
+    if (node->row.marks & MARK_CANCELS)
+        slice_ins(slice, node, &n);
     for (size_t i = 0; node->row.marks & MARK_CANCELS && i < node->n_ins; i++) {
         struct edge edge = node->ins[i];
-        if (edge.kind != EDGE_CANCELS || (edge.flags & EDGE_FIRED)) continue;
+        if (edge.kind != EDGE_CANCELS || (edge.flags & EDGE_FIRED))
+            continue;
         struct node *other = slice_find(slice, edge.pred);
-        if (!other) continue;
+        if (!other)
+            continue;
         if (slice->tells_left == 0) {
             slice->telling = true;
-            if (!PLANT(cancels_once)) hold_put(slice, node, HOLD_telling, TELLING_ENDS, 0);
+            if (!PLANT(cancels_once))
+                hold_put(slice, node, HOLD_telling, TELLING_ENDS, 0);
             return false;
         }
         slice->tells_left--;
@@ -67,28 +74,35 @@ void task_unhold(struct slice *slice, struct node *node)
     holds_drop(slice, node, HOLDS_WAIT | HOLD_BIT(telling));
 }
 
-/* --- one task ------------------------------------------------------------------------------------------------------------------ */
+/* --- one task --- */
 
-/* Ready, for cancels: it waits for nothing but the archive's lock and, if it has begun to, for the death of what it cancels. */
+/* Ready, for cancels: it waits for nothing but the archive's lock and, if it has begun to, for the death of what it
+ * cancels. */
 static bool cancels_ready(struct slice *slice, struct node *node)
 {
     size_t n;
-    if (node->row.waits == 0) return true;
+    if (node->row.waits == 0)
+        return true;
     bool begun = hold_has(node, HOLD_telling);
-    if (!(node->row.marks & MARK_CANCELS) || !(node->row.marks & MARK_LOCKED || begun) || PLANT(cancels_behind_lock)) return false;
+    if (!(node->row.marks & MARK_CANCELS) || !(node->row.marks & MARK_LOCKED || begun) || PLANT(cancels_behind_lock))
+        return false;
     const struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
-        if (ins[i].kind == EDGE_CANCELS || ins[i].flags & EDGE_LOCK || !edge_counts(ins[i].kind, ins[i].flags)) continue;
+        if (ins[i].kind == EDGE_CANCELS || ins[i].flags & EDGE_LOCK || !edge_counts(ins[i].kind, ins[i].flags))
+            continue;
         struct node *pred = slice_find(slice, ins[i].pred);
-        if (pred && slice_edge_open(slice, &ins[i], pred)) return false;
+        if (pred && slice_edge_open(slice, &ins[i], pred))
+            return false;
     }
     return true;
 }
 
 static void consider(struct slice *slice, struct node *node)
 {
-    if (node->row.state == STATE_Q) slice_move(slice, node, STATE_S, &by_engine);
-    if (node->row.state != STATE_S) return;
+    if (node->row.state == STATE_Q)
+        slice_move(slice, node, STATE_S, &by_engine);
+    if (node->row.state != STATE_S)
+        return;
     bool ready = cancels_ready(slice, node);
     holds_drop(slice, node, HOLD_BIT(telling)); /* of one that has begun to cancel: put again if it isn't through */
     if (!ready) { /* looked at again when that is over: nothing else is kept for it, and it keeps nobody waiting */
@@ -101,14 +115,17 @@ static void consider(struct slice *slice, struct node *node)
         return;
     }
     if (node->row.class_id) { /* what has nothing to run takes no slots: it is done as soon as it is ready */
-        if (slots_get(slice, node) && !slice->failed) slice_move(slice, node, STATE_P, &by_engine);
+        if (slots_get(slice, node) && !slice->failed)
+            slice_move(slice, node, STATE_P, &by_engine);
     } else if (skipped)
         task_end(slice, node, STATE_D, OUTCOME_skipped,
             &(struct because){ .actor = by_engine.actor, .reason = STR("the revision touches none of its paths") });
-    else task_end(slice, node, STATE_D, OUTCOME_done, &by_engine); /* nothing to run */
+    else
+        task_end(slice, node, STATE_D, OUTCOME_done, &by_engine); /* nothing to run */
 }
 
-void task_end(struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
+void task_end(
+    struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
 {
     holds_drop(slice, node, HOLDS_WAIT | HOLD_BIT(telling) | (PLANT(slots_kept) ? 0u : HOLD_BIT(held)));
     slice_move(slice, node, to, because);
@@ -118,17 +135,20 @@ void task_end(struct slice *slice, struct node *node, enum task_state to, enum o
     node->row.cause = because->cause;
     if (!PLANT(unique_kept))
         node->row.unique = (struct str){ 0 }; /* never granted: its key is free again, and isn't reclaimed by a retry */
-    if (node->row.out > 0) todo_add(slice, node);
+    if (node->row.out > 0)
+        todo_add(slice, node);
 }
 
 void task_stop(struct slice *slice, struct node *node, enum task_state to, const struct because *because)
 {
-    if (state_ended(node->row.state)) return;
+    if (state_ended(node->row.state))
+        return;
     if (node->row.state != STATE_X) {
         task_end(slice, node, to, OUTCOME_cancelled, because);
         return;
     }
-    if (node->row.ending) return;
+    if (node->row.ending)
+        return;
     node->row.ending = to;
     node->row.reason = because->reason;
     node->row.cause = because->cause;
@@ -144,7 +164,8 @@ static int64_t waits_count(struct slice *slice, struct node *node)
     struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *pred = slice_find(slice, ins[i].pred);
-        if (!pred) continue; /* pruned: it has ended */
+        if (!pred)
+            continue; /* pruned: it has ended */
         if (ins[i].kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)
             node->row.marks |= MARK_NEEDS; /* they may have come while this one had ended */
         waits += edge_counts(ins[i].kind, ins[i].flags) && slice_edge_open(slice, &ins[i], pred);
@@ -164,11 +185,13 @@ void task_wait(struct slice *slice, struct node *node, int64_t until, const stru
 void task_return(struct slice *slice, struct node *node, const struct because *because)
 {
     node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
-    if (node->row.waits == 0 && (hold_has(node, HOLD_held) ? executor_there(slice, node) : !slots_wanted(slice, node))) {
+    if (node->row.waits == 0 &&
+        (hold_has(node, HOLD_held) ? executor_there(slice, node) : !slots_wanted(slice, node))) {
         slice_move(slice, node, STATE_P, because);
         return;
     }
-    slice_move(slice, node, STATE_S, because); /* what it comes after was retried meanwhile, or its slots or executors are gone */
+    /* what it comes after was retried meanwhile, or its slots or executors are gone */
+    slice_move(slice, node, STATE_S, because);
     task_consider(slice, node);
 }
 
@@ -181,18 +204,22 @@ void task_park(struct slice *slice, struct node *node)
 
 void task_unserved(struct slice *slice, struct node *node)
 {
-    if (node->row.state != STATE_P || !hold_has(node, HOLD_held) || executor_there(slice, node)) return;
+    if (node->row.state != STATE_P || !hold_has(node, HOLD_held) || executor_there(slice, node))
+        return;
     holds_drop(slice, node, HOLD_BIT(held));
-    slice_move(slice, node, STATE_S, &(struct because){ .actor = by_engine.actor, .reason = STR("no executor that fits is active") });
+    slice_move(slice, node, STATE_S,
+        &(struct because){ .actor = by_engine.actor, .reason = STR("no executor that fits is active") });
     task_consider(slice, node);
 }
 
 static void edge_satisfied(struct slice *slice, struct node *waiter, const struct edge *edge)
 {
-    if (waiter->row.waits > 0) waiter->row.waits--;
+    if (waiter->row.waits > 0)
+        waiter->row.waits--;
     waiter->dirty = true;
     bool cancels = waiter->row.marks & MARK_CANCELS && waiter->row.marks & MARK_LOCKED && !(edge->flags & EDGE_LOCK);
-    if (waiter->row.waits == 0 || cancels) task_consider(slice, waiter);
+    if (waiter->row.waits == 0 || cancels)
+        task_consider(slice, waiter);
 }
 
 static void telling_over(struct slice *slice, struct node *node)
@@ -201,7 +228,7 @@ static void telling_over(struct slice *slice, struct node *node)
     node->told_to = 0;
 }
 
-/* --- retries ---------------------------------------------------------------------------------------------------------------------- */
+/* --- retries --- */
 
 struct restaged { /* tasks that are taken back to S, in this turn and at once */
     const struct because *because;
@@ -219,7 +246,8 @@ static void restaged_add(struct slice *slice, struct restaged *all, struct node 
 static void dependent_restage(struct slice *slice, struct restaged *all, struct node *waiter, const struct node *node)
 {
     bool ended = waiter->row.state == STATE_F || waiter->row.state == STATE_A;
-    if (ended && waiter->row.cause == node->row.id && waiter->row.outcome == OUTCOME_none) restaged_add(slice, all, waiter);
+    if (ended && waiter->row.cause == node->row.id && waiter->row.outcome == OUTCOME_none)
+        restaged_add(slice, all, waiter);
 }
 
 static void waiter_recount(struct slice *slice, struct node *waiter, const struct because *because)
@@ -228,15 +256,17 @@ static void waiter_recount(struct slice *slice, struct node *waiter, const struc
         holds_drop(slice, waiter, HOLD_BIT(held));
         slice_move(slice, waiter, STATE_S, because);
     }
-    if (waiter->row.state != STATE_S) return;
-    if (!PLANT(retry_no_recount)) waiter->row.waits = waits_count(slice, waiter);
+    if (waiter->row.state != STATE_S)
+        return;
+    if (!PLANT(retry_no_recount))
+        waiter->row.waits = waits_count(slice, waiter);
     waiter->dirty = true;
     task_consider(slice, waiter); /* its place among the waiters for a slot is given up */
 }
 
-/* Those who come after the task wait for it again from now on. Of more dependents than this turn may bring back, all come in the next ones
- * (task_return_rest): they have ended, so nothing is counted for them meanwhile. A task of a revision takes all along at once: what is
- * allowed to come back, and in which order, was looked at just now. */
+/* Those who come after the task wait for it again from now on. Of more dependents than this turn may bring back, all
+ * come in the next ones (task_return_rest): they have ended, so nothing is counted for them meanwhile. A task of a
+ * revision takes all along at once: what is allowed to come back, and in which order, was looked at just now. */
 static void restage_waiters(struct slice *slice, struct restaged *all, struct node *node)
 {
     size_t n;
@@ -245,20 +275,26 @@ static void restage_waiters(struct slice *slice, struct restaged *all, struct no
     int64_t told_to = hold_has(node, HOLD_telling) ? slice_told_to(slice, node) : INT64_MAX;
     telling_over(slice, node); /* who wasn't told of its end waits for the next one */
     holds_drop(slice, node, HOLD_BIT(returning));
-    if (later) hold_put(slice, node, HOLD_returning, 0, 0);
+    if (later)
+        hold_put(slice, node, HOLD_returning, 0, 0);
     slice->telling |= later;
     slice->tells_left -= later ? 0 : n < slice->tells_left ? n : slice->tells_left;
     for (size_t i = 0; i < n; i++) { /* before anything is counted: the same waiter may have another edge */
-        struct node *waiter = outs[i].kind == EDGE_CANCELS && outs[i].flags & EDGE_FIRED ? slice_find(slice, outs[i].waiter) : NULL;
-        if (waiter && outs[i].waiter > told_to && edge_counts(EDGE_CANCELS, outs[i].flags)) edge_satisfied(slice, waiter, &outs[i]);
-        if (waiter) slice_edge_flag(slice, waiter, node, EDGE_CANCELS, EDGE_SPENT);
+        struct node *waiter =
+            outs[i].kind == EDGE_CANCELS && outs[i].flags & EDGE_FIRED ? slice_find(slice, outs[i].waiter) : NULL;
+        if (waiter && outs[i].waiter > told_to && edge_counts(EDGE_CANCELS, outs[i].flags))
+            edge_satisfied(slice, waiter, &outs[i]);
+        if (waiter)
+            slice_edge_flag(slice, waiter, node, EDGE_CANCELS, EDGE_SPENT);
     }
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = outs[i].kind == EDGE_CANCELS ? NULL : slice_find(slice, outs[i].waiter);
         if (waiter && outs[i].flags & EDGE_PLACED) /* the task has another place now */
             slice_edge_unflag(slice, waiter, node, outs[i].kind, EDGE_PLACED);
-        if (waiter && outs[i].kind == EDGE_DEPENDS) dependent_restage(slice, all, waiter, node);
-        if (waiter) waiter_recount(slice, waiter, all->because);
+        if (waiter && outs[i].kind == EDGE_DEPENDS)
+            dependent_restage(slice, all, waiter, node);
+        if (waiter)
+            waiter_recount(slice, waiter, all->because);
     }
 }
 
@@ -268,7 +304,8 @@ static const struct node *dependency_failed(struct slice *slice, struct node *no
     struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
         const struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(slice, ins[i].pred) : NULL;
-        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D) return pred;
+        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D)
+            return pred;
     }
     return NULL;
 }
@@ -276,15 +313,21 @@ static const struct node *dependency_failed(struct slice *slice, struct node *no
 /* What comes back with them, and so on; then all of them are looked at. */
 static void restaged_settle(struct slice *slice, struct restaged *all)
 {
-    for (size_t i = 0; i < all->n; i++) restage_waiters(slice, all, all->list[i]);
-    for (size_t i = 0; i < all->n; i++) places_settled(slice, all->list[i]);
-    for (size_t i = 0; i < all->n; i++) all->list[i]->row.waits = waits_count(slice, all->list[i]); /* all, before any of them ends again */
+    for (size_t i = 0; i < all->n; i++)
+        restage_waiters(slice, all, all->list[i]);
+    for (size_t i = 0; i < all->n; i++)
+        places_settled(slice, all->list[i]);
+    /* all, before any of them ends again */
+    for (size_t i = 0; i < all->n; i++)
+        all->list[i]->row.waits = waits_count(slice, all->list[i]);
     for (size_t i = 0; i < all->n; i++)
         *ARENA_PUSH(slice->arena, slice->restaged, slice->n_restaged, slice->cap_restaged) = all->list[i];
     for (size_t i = 0; i < all->n; i++) {
         const struct node *failed = dependency_failed(slice, all->list[i]);
-        if (failed) task_pass_on(slice, all->list[i], failed); /* another one it depends on has failed too */
-        else task_consider(slice, all->list[i]);
+        if (failed)
+            task_pass_on(slice, all->list[i], failed); /* another one it depends on has failed too */
+        else
+            task_consider(slice, all->list[i]);
     }
 }
 
@@ -300,29 +343,35 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
 
 void task_return_rest(struct slice *slice, struct node *node)
 {
-    struct because because = { .actor = by_engine.actor, .reason = STR("a dependency was retried"), .cause = node->row.id };
+    struct because because = {
+        .actor = by_engine.actor, .reason = STR("a dependency was retried"), .cause = node->row.id
+    };
     struct restaged all = { .because = &because };
     size_t n, most = slice->tells_left, n_holds;
     bool more;
     int64_t at = 0;
     const struct hold *holds = slice_holds_of_task(slice, node->row.id, &n_holds);
     for (size_t i = 0; i < n_holds; i++)
-        if (holds[i].kind == HOLD_returning) at = holds[i].rank;
+        if (holds[i].kind == HOLD_returning)
+            at = holds[i].rank;
     slice->telling |= most == 0;
-    if (most == 0 || !hold_has(node, HOLD_returning)) return;
+    if (most == 0 || !hold_has(node, HOLD_returning))
+        return;
     const struct edge *outs = slice_outs_after(slice, node, at, most, &n, &more);
     slice->tells_left -= n < most ? n : most;
     holds_drop(slice, node, HOLD_BIT(returning));
-    if (more && !PLANT(returns_once)) hold_put(slice, node, HOLD_returning, 0, outs[n - 1].waiter);
+    if (more && !PLANT(returns_once))
+        hold_put(slice, node, HOLD_returning, 0, outs[n - 1].waiter);
     slice->telling |= more;
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = outs[i].kind == EDGE_DEPENDS ? slice_find(slice, outs[i].waiter) : NULL;
-        if (waiter) dependent_restage(slice, &all, waiter, node);
+        if (waiter)
+            dependent_restage(slice, &all, waiter, node);
     }
     restaged_settle(slice, &all);
 }
 
-/* --- the consequences ----------------------------------------------------------------------------------------------------------- */
+/* --- the consequences --- */
 
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *node)
 {
@@ -330,8 +379,10 @@ void task_pass_on(struct slice *slice, struct node *waiter, const struct node *n
     struct str reason = node->row.state == STATE_F   ? STR("a dependency failed")
                         : node->row.state == STATE_T ? STR("a dependency was terminated")
                                                      : STR("a dependency was abandoned");
-    if (waiter->row.state != STATE_S && waiter->row.state != STATE_Q) return;
-    task_end(slice, waiter, to, OUTCOME_none, &(struct because){ .actor = by_engine.actor, .reason = reason, .cause = node->row.id });
+    if (waiter->row.state != STATE_S && waiter->row.state != STATE_Q)
+        return;
+    task_end(slice, waiter, to, OUTCOME_none,
+        &(struct because){ .actor = by_engine.actor, .reason = reason, .cause = node->row.id });
 }
 
 enum { TELLS_ALL = 1 << 30 };
@@ -344,15 +395,18 @@ struct out_rank { /* an edge to be settled: by the waiter's revision, then as th
 static int by_revision(const void *a, const void *b)
 {
     const struct out_rank *x = a, *y = b;
-    if (x->rev != y->rev) return x->rev < y->rev ? -1 : 1;
+    if (x->rev != y->rev)
+        return x->rev < y->rev ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Among equals the older revision goes first, also when it was heard of later. Edges stand by the waiter's id, so mostly nothing moves. */
+/* Among equals the older revision goes first, also when it was heard of later. Edges stand by the waiter's id, so
+ * mostly nothing moves. */
 static struct edge *outs_by_revision(struct slice *slice, const struct node *node, struct edge *outs, size_t n)
 {
     bool sorted = true;
-    if (node->row.rev == 0 || n < 2) return outs;
+    if (node->row.rev == 0 || n < 2)
+        return outs;
     struct edge *edges = ARENA_ARRAY(slice->arena, struct edge, n);
     struct out_rank *ranks = ARENA_ARRAY(slice->arena, struct out_rank, n);
     for (size_t i = 0; i < n; i++) {
@@ -360,18 +414,24 @@ static struct edge *outs_by_revision(struct slice *slice, const struct node *nod
         ranks[i] = (struct out_rank){ waiter ? waiter->row.rev : 0, i };
         sorted &= i == 0 || ranks[i - 1].rev <= ranks[i].rev;
     }
-    if (!sorted) qsort(ranks, n, sizeof *ranks, by_revision);
-    for (size_t i = 0; i < n; i++) edges[i] = outs[ranks[i].at];
+    if (!sorted)
+        qsort(ranks, n, sizeof *ranks, by_revision);
+    for (size_t i = 0; i < n; i++)
+        edges[i] = outs[ranks[i].at];
     return edges;
 }
 
 /* The waiter of this edge is told that the task has ended. */
 static void edge_tell(struct slice *slice, struct node *waiter, struct node *node, const struct edge *edge)
 {
-    if (!edge_counts(edge->kind, edge->flags)) return;
-    if (edge->kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
-    if (edge->kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter, edge);
-    else task_pass_on(slice, waiter, node);
+    if (!edge_counts(edge->kind, edge->flags))
+        return;
+    if (edge->kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS)
+        waiter->row.marks |= MARK_NEEDS;
+    if (edge->kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end))
+        edge_satisfied(slice, waiter, edge);
+    else
+        task_pass_on(slice, waiter, node);
 }
 
 static struct node *edge_waiter(struct slice *slice, const struct edge *edge) /* NULL: it has ended */
@@ -384,30 +444,37 @@ static struct node *edge_waiter(struct slice *slice, const struct edge *edge) /*
 static void outs_tell(struct slice *slice, struct node *node, struct edge *outs, size_t n)
 {
     bool later = PLANT(heirs_first_only) && hold_has(node, HOLD_telling);
-    if (!later) lock_hand_on(slice, node, outs, n);
+    if (!later)
+        lock_hand_on(slice, node, outs, n);
     outs = outs_by_revision(slice, node, outs, n);
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = edge_waiter(slice, &outs[i]);
-        if (!waiter) continue;
-        if (!later) edge_inherit(slice, waiter, node, &outs[i]);
+        if (!waiter)
+            continue;
+        if (!later)
+            edge_inherit(slice, waiter, node, &outs[i]);
         edge_tell(slice, waiter, node, &outs[i]);
     }
 }
 
-/* There are more who wait for it than this turn may tell: those with the smallest numbers are told, the others in the next turns. Until
- * then the end hasn't come for them (slice_edge_open), and the task stands in its place in every order (core/heirs.h). */
+/* There are more who wait for it than this turn may tell: those with the smallest numbers are told, the others in the
+ * next turns. Until then the end hasn't come for them (slice_edge_open), and the task stands in its place in every
+ * order (core/heirs.h). */
 static void propagate_part(struct slice *slice, struct node *node)
 {
     bool begun = hold_has(node, HOLD_telling), more = true;
     size_t n = 0, most = slice->tells_left;
     int64_t told_to = begun ? slice_told_to(slice, node) : 0;
     struct edge *outs = most ? slice_outs_after(slice, node, told_to, most, &n, &more) : NULL;
-    if (n) told_to = outs[n - 1].waiter;
+    if (n)
+        told_to = outs[n - 1].waiter;
     slice->tells_left -= n < most ? n : most;
     outs_tell(slice, node, outs, n);
     slice->telling |= more;
-    if (begun && (n || !more)) telling_over(slice, node);
-    if (!more || (begun && !n)) return;
+    if (begun && (n || !more))
+        telling_over(slice, node);
+    if (!more || (begun && !n))
+        return;
     hold_put(slice, node, HOLD_telling, leaves_something(slice, node) ? TELLING_HEIRS : TELLING_ENDS, told_to);
     node->told_to = told_to + 1;
 }
@@ -428,7 +495,8 @@ static void propagate(struct slice *slice, struct node *node)
 void task_tell_all(struct slice *slice, struct node *node)
 {
     size_t left = slice->tells_left;
-    if (!hold_has(node, HOLD_telling)) return;
+    if (!hold_has(node, HOLD_telling))
+        return;
     slice->tells_left = TELLS_ALL;
     propagate(slice, node);
     slice->tells_left = left;
@@ -441,8 +509,10 @@ void slice_settle(struct slice *slice)
         if (i < slice->n_todo) {
             struct node *node = slice->todo[i++];
             node->in_todo = false;
-            if (!state_ended(node->row.state)) consider(slice, node);
-            else if (node->untold || hold_has(node, HOLD_telling)) propagate(slice, node); /* an end is told once */
+            if (!state_ended(node->row.state))
+                consider(slice, node);
+            else if (node->untold || hold_has(node, HOLD_telling))
+                propagate(slice, node); /* an end is told once */
         } else {
             slot_admit(slice, slice_slot_next(slice));
         }

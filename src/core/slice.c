@@ -9,9 +9,11 @@
 /* One virtual second of fair queueing: what a start adds to its lane's time at weight 1. */
 enum { VT_STEP = 1 << 10 };
 
-void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
+void slice_init(
+    struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
 {
-    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues, changed = slice->changed;
+    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues,
+               changed = slice->changed;
     struct map ins_at = slice->ins_at, outs_at = slice->outs_at, new_at = slice->new_at;
     *slice = (struct slice){ .arena = arena,
         .rows = rows,
@@ -54,15 +56,18 @@ void slice_release(struct slice *slice)
 struct node *slice_find(struct slice *slice, int64_t id)
 {
     struct node *node = map_find(&slice->nodes, (uint64_t)id);
-    if (node) return node;
+    if (node)
+        return node;
     struct task row;
     bool found = false;
-    if (slice->failed) return NULL;
+    if (slice->failed)
+        return NULL;
     if (!slice->rows->task(slice->rows->owner, slice->arena, id, &row, &found, slice->err)) {
         slice->failed = true;
         return NULL;
     }
-    if (!found) return NULL;
+    if (!found)
+        return NULL;
     node = ARENA_NEW(slice->arena, struct node);
     node->row = row;
     node->was = row.state;
@@ -77,7 +82,8 @@ struct node *slice_find(struct slice *slice, int64_t id)
 struct lane *slice_lane(struct slice *slice, int64_t id)
 {
     struct lane *lane = map_find(&slice->lanes, (uint64_t)id + 1);
-    if (lane) return lane;
+    if (lane)
+        return lane;
     lane = ARENA_NEW(slice->arena, struct lane);
     *lane = *slice->rows->lane(slice->rows->owner, id);
     map_put(&slice->lanes, (uint64_t)id + 1, lane);
@@ -87,7 +93,8 @@ struct lane *slice_lane(struct slice *slice, int64_t id)
 struct slot *slice_slot(struct slice *slice, int64_t id)
 {
     struct slot *slot = map_find(&slice->slots, (uint64_t)id);
-    if (slot) return slot;
+    if (slot)
+        return slot;
     slot = ARENA_NEW(slice->arena, struct slot);
     *slot = *slice->rows->slot(slice->rows->owner, id);
     map_put(&slice->slots, (uint64_t)id, slot);
@@ -105,10 +112,13 @@ struct slot *slice_slot_for(struct slice *slice, const struct node *node, int64_
 void slice_class(struct slice *slice, struct node *node)
 {
     const struct rows *rows = slice->rows;
-    if (!node->row.class_id || rows->class_there(rows->owner, node->row.class_id)) return;
+    if (!node->row.class_id || rows->class_there(rows->owner, node->row.class_id))
+        return;
     struct str key = slice_spec(slice, node)->class_key;
-    if (slice->failed) return;
-    if (PLANT(class_lost)) return;
+    if (slice->failed)
+        return;
+    if (PLANT(class_lost))
+        return;
     node->row.class_id = rows->class_make(rows->owner, node->row.class_id, key);
     node->dirty = true;
 }
@@ -117,7 +127,8 @@ const struct spec *slice_spec(struct slice *slice, const struct node *node)
 {
     static const struct spec none = { .attempts_max = 1 };
     const struct spec *spec = slice->rows->spec(slice->rows->owner, node->row.spec, slice->err);
-    if (!spec) slice->failed = true;
+    if (!spec)
+        slice->failed = true;
     return spec ? spec : &none;
 }
 
@@ -133,20 +144,20 @@ void slice_event(struct slice *slice, const struct event *event)
     *e = *event;
 }
 
-void slice_node_event(struct slice *slice, struct node *node, enum event_kind kind, enum task_state from, enum task_state to,
-                      const struct because *because)
+void slice_node_event(struct slice *slice, struct node *node, enum event_kind kind, enum task_state from,
+    enum task_state to, const struct because *because)
 {
     slice_event(slice, &(struct event){ .kind = kind,
-                                        .task = node->row.id,
-                                        .lane = node->row.lane,
-                                        .from = from,
-                                        .to = to,
-                                        .attempt = node->row.attempts,
-                                        .grant = node->row.grant,
-                                        .actor = because->actor,
-                                        .reason = because->reason,
-                                        .cause = because->cause,
-                                        .prev_turn = node->row.last_turn == slice->turn ? 0 : node->row.last_turn });
+                           .task = node->row.id,
+                           .lane = node->row.lane,
+                           .from = from,
+                           .to = to,
+                           .attempt = node->row.attempts,
+                           .grant = node->row.grant,
+                           .actor = because->actor,
+                           .reason = because->reason,
+                           .cause = because->cause,
+                           .prev_turn = node->row.last_turn == slice->turn ? 0 : node->row.last_turn });
     node->row.last_turn = slice->turn;
     node->dirty = true;
 }
@@ -178,7 +189,8 @@ static void virtual_start(struct slice *slice, struct task *row)
 
 void slice_fresh(struct slice *slice, struct node *node)
 {
-    if (node->in_fresh) return;
+    if (node->in_fresh)
+        return;
     node->in_fresh = true;
     *ARENA_PUSH(slice->arena, slice->fresh, slice->n_fresh, slice->cap_fresh) = node;
 }
@@ -195,16 +207,21 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     node->untold = state_ended(to);
     if (to == STATE_P) {
         slice_class(slice, node);
-        if (from == STATE_S) row->ready = slice->stamp;
-        if (from != STATE_X) virtual_start(slice, row); /* what was lost goes back to its old place */
+        if (from == STATE_S)
+            row->ready = slice->stamp;
+        if (from != STATE_X)
+            virtual_start(slice, row); /* what was lost goes back to its old place */
         slice_fresh(slice, node);
     }
-    if (to == STATE_X) row->started = slice->stamp;
-    if (to == STATE_X) row->waits = 0; /* also by a late result */
+    if (to == STATE_X)
+        row->started = slice->stamp;
+    if (to == STATE_X)
+        row->waits = 0; /* also by a late result */
     if (state_ended(to)) {
         row->finished = slice->stamp;
         row->marks &= ~(unsigned)MARK_PROMOTED;
-        if (from != STATE_X) row->started = 0; /* it waited: `started` to `finished` would be no run of its */
+        if (from != STATE_X)
+            row->started = 0; /* it waited: `started` to `finished` would be no run of its */
     }
     if (state_ended(from)) {
         row->finished = row->started = 0;
@@ -218,7 +235,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
 
 enum { EDGES_FEW = 16 }; /* are searched one by one; of more there is an index, made when it is asked for */
 
-struct edge_mark { /* where an edge stands in a list */
+struct edge_mark {          /* where an edge stands in a list */
     struct edge_mark *next; /* of the same hash */
     size_t at;
     struct edge edge; /* its key */
@@ -231,7 +248,8 @@ static bool edge_same(const struct edge *a, const struct edge *b)
 
 static uint64_t edge_hash(const struct edge *edge)
 {
-    return ((uint64_t)edge->waiter * 0x9e3779b97f4a7c15u ^ (uint64_t)edge->pred) * 0xbf58476d1ce4e5b9u + (uint64_t)edge->kind;
+    return ((uint64_t)edge->waiter * 0x9e3779b97f4a7c15u ^ (uint64_t)edge->pred) * 0xbf58476d1ce4e5b9u +
+           (uint64_t)edge->kind;
 }
 
 static void edge_index(struct slice *slice, struct map *index, const struct edge *edge, size_t at)
@@ -245,20 +263,23 @@ static void edge_index(struct slice *slice, struct map *index, const struct edge
 static const struct edge_mark *edge_indexed(const struct map *index, const struct edge *key)
 {
     const struct edge_mark *mark = map_find(index, edge_hash(key));
-    while (mark && !edge_same(&mark->edge, key)) mark = mark->next;
+    while (mark && !edge_same(&mark->edge, key))
+        mark = mark->next;
     return mark;
 }
 
 /* The edge of a list that only ever grows, from place `from` on; NULL: it isn't there. */
-static struct edge *edge_in(
-    struct slice *slice, struct map *index, size_t *indexed, struct edge *edges, size_t from, size_t n, const struct edge *key)
+static struct edge *edge_in(struct slice *slice, struct map *index, size_t *indexed, struct edge *edges, size_t from,
+    size_t n, const struct edge *key)
 {
     if (n - from <= EDGES_FEW) {
         for (size_t i = from; i < n; i++)
-            if (edge_same(&edges[i], key)) return &edges[i];
+            if (edge_same(&edges[i], key))
+                return &edges[i];
         return NULL;
     }
-    for (; *indexed < n; ++*indexed) edge_index(slice, index, &edges[*indexed], *indexed);
+    for (; *indexed < n; ++*indexed)
+        edge_index(slice, index, &edges[*indexed], *indexed);
     const struct edge_mark *mark = edge_indexed(index, key);
     return mark ? &edges[mark->at] : NULL;
 }
@@ -280,7 +301,8 @@ static void edges_patch(struct slice *slice, struct edge *edges, size_t n)
 {
     for (size_t i = 0; i < n && slice->n_edges_changed; i++) {
         const struct edge *changed = edge_changed(slice, &edges[i]);
-        if (changed) edges[i].flags = changed->flags;
+        if (changed)
+            edges[i].flags = changed->flags;
     }
 }
 
@@ -288,7 +310,8 @@ static void edges_load(struct slice *slice, struct node *node, bool by_pred)
 {
     bool *loaded = by_pred ? &node->outs_loaded : &node->ins_loaded;
     int64_t count = by_pred ? node->row.out - (int64_t)node->n_outs_new : node->row.ins;
-    if (*loaded) return;
+    if (*loaded)
+        return;
     *loaded = true;
     struct edge *edges = NULL;
     size_t n = 0;
@@ -305,7 +328,8 @@ static void edges_load(struct slice *slice, struct node *node, bool by_pred)
     }
     node->outs = edges;
     node->n_outs = node->cap_outs = n;
-    for (size_t i = 0; i < node->n_outs_new; i++) *ARENA_PUSH(slice->arena, node->outs, node->n_outs, node->cap_outs) = node->outs_new[i];
+    for (size_t i = 0; i < node->n_outs_new; i++)
+        *ARENA_PUSH(slice->arena, node->outs, node->n_outs, node->cap_outs) = node->outs_new[i];
 }
 
 struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n)
@@ -325,25 +349,30 @@ struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n)
 static int by_waiter(const void *a, const void *b)
 {
     const struct edge *x = a, *y = b;
-    if (x->waiter != y->waiter) return x->waiter < y->waiter ? -1 : 1;
+    if (x->waiter != y->waiter)
+        return x->waiter < y->waiter ? -1 : 1;
     return x->kind < y->kind ? -1 : x->kind > y->kind;
 }
 
 /* Those that the slice has of a node's edges as the predecessor and that lie behind `after`, in no order. */
-static void outs_known(struct slice *slice, const struct node *node, int64_t after, struct edge **out, size_t *n, size_t *cap)
+static void outs_known(
+    struct slice *slice, const struct node *node, int64_t after, struct edge **out, size_t *n, size_t *cap)
 {
     const struct edge *known = node->outs_loaded ? node->outs : node->outs_new;
     size_t n_known = node->outs_loaded ? node->n_outs : node->n_outs_new;
     for (size_t i = 0; i < n_known; i++)
-        if (known[i].waiter > after) *ARENA_PUSH(slice->arena, *out, *n, *cap) = known[i];
+        if (known[i].waiter > after)
+            *ARENA_PUSH(slice->arena, *out, *n, *cap) = known[i];
 }
 
-struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t after, size_t n, size_t *out_n, bool *out_more)
+struct edge *slice_outs_after(
+    struct slice *slice, struct node *node, int64_t after, size_t n, size_t *out_n, bool *out_more)
 {
     struct edge *edges = NULL;
     size_t found = 0, cap = 0, asked = n + EDGE_KIND_COUNT; /* so many edges one waiter may have, at most */
     bool rest = !node->outs_loaded && !slice->failed && node->row.out > (int64_t)node->n_outs_new;
-    if (rest && !slice->rows->outs_after(slice->rows->owner, slice->arena, node->row.id, after, asked, &edges, &found, slice->err)) {
+    if (rest && !slice->rows->outs_after(
+                    slice->rows->owner, slice->arena, node->row.id, after, asked, &edges, &found, slice->err)) {
         slice->failed = true;
         found = 0;
     }
@@ -351,8 +380,10 @@ struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t af
     edges_patch(slice, edges, found);
     size_t stored = found, end = 0;
     outs_known(slice, node, after, &edges, &found, &cap);
-    if (found > stored) qsort(edges, found, sizeof *edges, by_waiter);
-    while (end < found && (end < n || edges[end].waiter == edges[end - 1].waiter)) end++;
+    if (found > stored)
+        qsort(edges, found, sizeof *edges, by_waiter);
+    while (end < found && (end < n || edges[end].waiter == edges[end - 1].waiter))
+        end++;
     *out_more = end < found;
     *out_n = end;
     return edges;
@@ -363,7 +394,8 @@ struct edge *slice_outs_others(struct slice *slice, struct node *node, enum edge
     struct edge *edges = NULL;
     size_t n = 0, cap = 0, kept = 0;
     bool rest = !node->outs_loaded && !slice->failed && node->row.out > (int64_t)node->n_outs_new;
-    if (rest && !slice->rows->outs_others(slice->rows->owner, slice->arena, node->row.id, but, &edges, &n, slice->err)) {
+    if (rest &&
+        !slice->rows->outs_others(slice->rows->owner, slice->arena, node->row.id, but, &edges, &n, slice->err)) {
         slice->failed = true;
         n = 0;
     }
@@ -371,7 +403,8 @@ struct edge *slice_outs_others(struct slice *slice, struct node *node, enum edge
     edges_patch(slice, edges, n);
     outs_known(slice, node, 0, &edges, &n, &cap);
     for (size_t i = 0; i < n; i++)
-        if (edges[i].kind != but) edges[kept++] = edges[i];
+        if (edges[i].kind != but)
+            edges[kept++] = edges[i];
     *out_n = kept;
     return edges;
 }
@@ -381,7 +414,8 @@ int64_t slice_told_to(struct slice *slice, struct node *node)
     size_t n = 0;
     const struct hold *holds = node->told_to ? NULL : slice_holds_of_task(slice, node->row.id, &n);
     for (size_t i = 0; i < n; i++)
-        if (holds[i].kind == HOLD_telling) node->told_to = holds[i].rank + 1;
+        if (holds[i].kind == HOLD_telling)
+            node->told_to = holds[i].rank + 1;
     return node->told_to ? node->told_to - 1 : 0;
 }
 
@@ -406,20 +440,28 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
     const struct edge *known = edge_of_waiter(slice, waiter, &edge);
     if (known) {
         edge.flags = (known->flags & ~(unsigned)EDGE_LOCK) | flags; /* what somebody wrote says more than the lock */
-        if (flags & (EDGE_PREV | EDGE_NEEDED) && edge.flags != known->flags) edge_change(slice, waiter, pred, edge);
-        if (flags & EDGE_NEEDED) waiter->row.marks |= MARK_NEEDS;
+        if (flags & (EDGE_PREV | EDGE_NEEDED) && edge.flags != known->flags)
+            edge_change(slice, waiter, pred, edge);
+        if (flags & EDGE_NEEDED)
+            waiter->row.marks |= MARK_NEEDS;
         return;
     }
     *ARENA_PUSH(slice->arena, waiter->ins, waiter->n_ins, waiter->cap_ins) = edge;
-    if (pred->outs_loaded) *ARENA_PUSH(slice->arena, pred->outs, pred->n_outs, pred->cap_outs) = edge;
-    else *ARENA_PUSH(slice->arena, pred->outs_new, pred->n_outs_new, pred->cap_outs_new) = edge;
+    if (pred->outs_loaded)
+        *ARENA_PUSH(slice->arena, pred->outs, pred->n_outs, pred->cap_outs) = edge;
+    else
+        *ARENA_PUSH(slice->arena, pred->outs_new, pred->n_outs_new, pred->cap_outs_new) = edge;
     *ARENA_PUSH(slice->arena, slice->edges_new, slice->n_edges_new, slice->cap_edges_new) = edge;
-    if (!waiter->edges_from) waiter->edges_from = slice->n_edges_new;
+    if (!waiter->edges_from)
+        waiter->edges_from = slice->n_edges_new;
     waiter->row.ins++;
     pred->row.out++;
-    if (kind != EDGE_CANCELS && slice_edge_open(slice, &edge, pred)) waiter->row.waits++;
-    if (kind == EDGE_CANCELS) waiter->row.marks |= MARK_CANCELS;
-    if (flags & EDGE_NEEDED || (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)) waiter->row.marks |= MARK_NEEDS;
+    if (kind != EDGE_CANCELS && slice_edge_open(slice, &edge, pred))
+        waiter->row.waits++;
+    if (kind == EDGE_CANCELS)
+        waiter->row.marks |= MARK_CANCELS;
+    if (flags & EDGE_NEEDED || (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS))
+        waiter->row.marks |= MARK_NEEDS;
     waiter->dirty = pred->dirty = true;
 }
 
@@ -443,24 +485,32 @@ void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *
     edge_add(slice, waiter, pred, EDGE_AFTER, EDGE_LOCK);
 }
 
-static const struct edge *edge_find(struct slice *slice, struct node *waiter, const struct node *pred, enum edge_kind kind)
+static const struct edge *edge_find(
+    struct slice *slice, struct node *waiter, const struct node *pred, enum edge_kind kind)
 {
     edges_load(slice, waiter, false);
-    return edge_of_waiter(slice, waiter, &(struct edge){ .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind });
+    return edge_of_waiter(
+        slice, waiter, &(struct edge){ .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind });
 }
 
 /* Sets the flags of the edge wherever it stands. */
 static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key)
 {
-    size_t from = waiter->edges_from ? waiter->edges_from - 1 : slice->n_edges_new; /* mostly they were added one after the other */
+    /* mostly they were added one after the other */
+    size_t from = waiter->edges_from ? waiter->edges_from - 1 : slice->n_edges_new;
     struct edge *in = edge_of_waiter(slice, waiter, &key);
     struct edge *out = edge_in(slice, &slice->outs_at, &pred->outs_indexed, pred->outs, 0, pred->n_outs, &key);
-    struct edge *made = edge_in(slice, &slice->new_at, &slice->new_indexed, slice->edges_new, from, slice->n_edges_new, &key);
-    if (in) in->flags = key.flags;
-    if (out) out->flags = key.flags;
+    struct edge *made =
+        edge_in(slice, &slice->new_at, &slice->new_indexed, slice->edges_new, from, slice->n_edges_new, &key);
+    if (in)
+        in->flags = key.flags;
+    if (out)
+        out->flags = key.flags;
     for (size_t i = 0; !out && i < pred->n_outs_new; i++)
-        if (edge_same(&pred->outs_new[i], &key)) pred->outs_new[i].flags = key.flags;
-    if (!made) made = edge_changed(slice, &key);
+        if (edge_same(&pred->outs_new[i], &key))
+            pred->outs_new[i].flags = key.flags;
+    if (!made)
+        made = edge_changed(slice, &key);
     if (made) {
         made->flags = key.flags;
         return;
@@ -472,7 +522,8 @@ static void edge_change(struct slice *slice, struct node *waiter, struct node *p
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
 {
     const struct edge *edge = edge_find(slice, waiter, pred, kind);
-    if (!edge || (edge->flags & flags) == flags) return;
+    if (!edge || (edge->flags & flags) == flags)
+        return;
     struct edge key = *edge;
     key.flags |= flags;
     edge_change(slice, waiter, pred, key);
@@ -481,7 +532,8 @@ void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred
 void slice_edge_unflag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
 {
     const struct edge *edge = edge_find(slice, waiter, pred, kind);
-    if (!edge || !(edge->flags & flags)) return;
+    if (!edge || !(edge->flags & flags))
+        return;
     struct edge key = *edge;
     key.flags &= ~flags;
     edge_change(slice, waiter, pred, key);
@@ -497,7 +549,8 @@ void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node
     struct edge key = *edge;
     key.flags &= ~(unsigned)EDGE_SPENT;
     edge_change(slice, waiter, pred, key);
-    if (slice_edge_open(slice, &key, pred)) waiter->row.waits++;
+    if (slice_edge_open(slice, &key, pred))
+        waiter->row.waits++;
     waiter->dirty = true;
 }
 
@@ -510,7 +563,8 @@ struct walk slice_walk(struct slice *slice, struct node *first)
 
 void slice_walk_add(struct walk *walk, struct node *node)
 {
-    if (node->visit == walk->visit) return;
+    if (node->visit == walk->visit)
+        return;
     node->visit = walk->visit;
     *ARENA_PUSH(walk->slice->arena, walk->list, walk->n, walk->cap) = node;
 }

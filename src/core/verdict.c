@@ -9,14 +9,21 @@ enum { EXIT_SKIPPED = 99, EXIT_PERMANENT = 100, EXIT_TEMPORARY = 111 };
 
 static enum outcome outcome_of(const struct attempt_end *end)
 {
-    if (end->outcome != OUTCOME_none) return end->outcome;
-    if (end->signal > 0) return end->signal == SIGTERM || end->signal == SIGHUP ? OUTCOME_cancelled : OUTCOME_killed;
+    if (end->outcome != OUTCOME_none)
+        return end->outcome;
+    if (end->signal > 0)
+        return end->signal == SIGTERM || end->signal == SIGHUP ? OUTCOME_cancelled : OUTCOME_killed;
     switch (end->exit) {
-    case 0: return OUTCOME_done;
-    case EXIT_SKIPPED: return OUTCOME_skipped;
-    case EXIT_PERMANENT: return OUTCOME_permanent;
-    case EXIT_TEMPORARY: return OUTCOME_temporary;
-    default: return OUTCOME_failed;
+    case 0:
+        return OUTCOME_done;
+    case EXIT_SKIPPED:
+        return OUTCOME_skipped;
+    case EXIT_PERMANENT:
+        return OUTCOME_permanent;
+    case EXIT_TEMPORARY:
+        return OUTCOME_temporary;
+    default:
+        return OUTCOME_failed;
     }
 }
 
@@ -41,7 +48,8 @@ int64_t backoff_ms(int64_t first_ms, int64_t attempts)
 {
     int64_t ms = first_ms > 0 ? first_ms : BACKOFF_DEFAULT_MS;
     int64_t cap = ms > BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS; /* a longer first wait was asked for: it stays */
-    for (int64_t i = 1; i < attempts && ms < cap; i++) ms *= 2;
+    for (int64_t i = 1; i < attempts && ms < cap; i++)
+        ms *= 2;
     return ms < cap ? ms : cap;
 }
 
@@ -50,8 +58,10 @@ struct verdict verdict_of(const struct attempt_end *end, const struct spec *spec
     enum outcome outcome = outcome_of(end);
     ASSERT(outcome > OUTCOME_none && outcome < OUTCOME_COUNT);
     struct verdict verdict = { .to = ends[outcome].to, .outcome = outcome };
-    if (outcome == OUTCOME_cancelled && end->signal == SIGHUP) verdict.to = STATE_A;
-    bool again = (ends[outcome].retry & spec->retry_on) != 0 && (attempts < spec->attempts_max || PLANT(attempts_unlimited));
+    if (outcome == OUTCOME_cancelled && end->signal == SIGHUP)
+        verdict.to = STATE_A;
+    bool again =
+        (ends[outcome].retry & spec->retry_on) != 0 && (attempts < spec->attempts_max || PLANT(attempts_unlimited));
     if (again && ends[outcome].wait) {
         verdict.to = STATE_S;
         verdict.wait_ms = backoff_ms(spec->backoff_ms, attempts);

@@ -9,9 +9,9 @@ struct attempt_end {
     enum outcome outcome; /* said by the executor or the worker; none: follows from exit and signal */
 };
 struct verdict {
-    enum task_state to;   /* D F T A, or P and S: another attempt */
+    enum task_state to; /* D F T A, or P and S: another attempt */
     enum outcome outcome;
-    int64_t wait_ms;      /* S: how long until the next attempt */
+    int64_t wait_ms; /* S: how long until the next attempt */
 };
 
 enum { BACKOFF_DEFAULT_MS = 5000, BACKOFF_MAX_MS = 5 * 60 * 1000 };

@@ -23,10 +23,12 @@ int64_t wall_late(const struct wall_known *known, int64_t passed, int64_t wall)
 
 struct wall_known wall_next(const struct wall_known *known, int64_t passed, int64_t wall)
 {
-    if (wall_agrees(known, passed, wall)) return (struct wall_known){ .time = wall };
+    if (wall_agrees(known, passed, wall))
+        return (struct wall_known){ .time = wall };
     /* How long no server ran isn't known at a start: then only a step back is a further jump. */
     bool on = known->seen && (passed ? near(known->seen + passed, wall) : wall >= known->seen - WALL_JUMP_MS);
     int64_t ran = on ? known->ran + passed : 0;
-    if (ran >= WALL_CONFIRM_MS) return (struct wall_known){ .time = wall };
+    if (ran >= WALL_CONFIRM_MS)
+        return (struct wall_known){ .time = wall };
     return (struct wall_known){ known->time + passed, ran, wall };
 }

@@ -8,7 +8,8 @@ const struct task_class *class_of_key(struct arena *arena, struct str key, struc
     struct str rest = key, kind = { 0 }, label;
     size_t cap = 0;
     *out = (struct task_class){ .key = key };
-    if (!str_cut(&rest, '\x1f', &out->tenant) || !str_cut(&rest, '\x1f', &out->zone) || !str_cut(&rest, '\x1f', &kind)) return NULL;
+    if (!str_cut(&rest, '\x1f', &out->tenant) || !str_cut(&rest, '\x1f', &out->zone) || !str_cut(&rest, '\x1f', &kind))
+        return NULL;
     out->kind = class_kind_find(kind);
     while (str_cut(&rest, '\x1f', &label)) {
         struct label *added = ARENA_PUSH(arena, out->labels, out->n_labels, cap);
@@ -20,14 +21,19 @@ const struct task_class *class_of_key(struct arena *arena, struct str key, struc
 
 bool class_fits(const struct task_class *class_, const struct executor *executor)
 {
-    if (!(executor->kinds & (1u << class_->kind))) return false;
-    if (executor->tenant.len && !str_eq(class_->tenant, executor->tenant)) return false;
-    if (class_->zone.len && !str_eq(class_->zone, executor->zone)) return false;
+    if (!(executor->kinds & (1u << class_->kind)))
+        return false;
+    if (executor->tenant.len && !str_eq(class_->tenant, executor->tenant))
+        return false;
+    if (class_->zone.len && !str_eq(class_->zone, executor->zone))
+        return false;
     for (size_t i = 0; i < class_->n_labels; i++) {
         bool has = false;
         for (size_t k = 0; k < executor->n_labels && !has; k++)
-            has = str_eq(class_->labels[i].name, executor->labels[k].name) && str_eq(class_->labels[i].value, executor->labels[k].value);
-        if (!has) return false;
+            has = str_eq(class_->labels[i].name, executor->labels[k].name) &&
+                  str_eq(class_->labels[i].value, executor->labels[k].value);
+        if (!has)
+            return false;
     }
     return true;
 }
@@ -42,16 +48,20 @@ struct why_condition *explain_add(struct explain *x, const char *kind, int64_t s
 
 static void range_add(struct why_gap *gap, int64_t first, int64_t last)
 {
-    if (first > last) return;
-    if (gap->n_ranges < WHY_RANGES_MAX) gap->ranges[gap->n_ranges++] = (struct why_range){ first, last };
-    else gap->more += last - first + 1;
+    if (first > last)
+        return;
+    if (gap->n_ranges < WHY_RANGES_MAX)
+        gap->ranges[gap->n_ranges++] = (struct why_range){ first, last };
+    else
+        gap->more += last - first + 1;
 }
 
 void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_known, int64_t end)
 {
     int64_t from = gap->rev + 1;
     for (size_t i = n_known; i-- > 0;) {
-        if (known[i].rev < from || known[i].rev >= end) continue;
+        if (known[i].rev < from || known[i].rev >= end)
+            continue;
         range_add(gap, from, known[i].rev - 1);
         from = known[i].rev + 1;
     }
@@ -61,16 +71,23 @@ void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_
 /* others_text: ", and so are 7, 9 to 12 and 3 more"; empty: none. */
 static struct str others_text(struct arena *arena, const struct why_gap *gap)
 {
-    if (gap->n_ranges == 0) return gap->unread ? STR(", and perhaps more") : (struct str){ 0 };
+    if (gap->n_ranges == 0)
+        return gap->unread ? STR(", and perhaps more") : (struct str){ 0 };
     bool one = gap->n_ranges == 1 && gap->ranges[0].first == gap->ranges[0].last && !gap->unread;
     struct str text = one ? STR(", and so is ") : STR(", and so are ");
     for (size_t i = 0; i < gap->n_ranges; i++) {
         const struct why_range *range = &gap->ranges[i];
         bool last = i + 1 == gap->n_ranges && gap->more == 0 && !gap->unread;
-        text = str_fmt(arena, "%.*s%s%lld", STR_ARG(text), i == 0 ? "" : last ? " and " : ", ", (long long)range->first);
-        if (range->last > range->first) text = str_fmt(arena, "%.*s to %lld", STR_ARG(text), (long long)range->last);
+        text = str_fmt(arena, "%.*s%s%lld", STR_ARG(text),
+            i == 0 ? ""
+            : last ? " and "
+                   : ", ",
+            (long long)range->first);
+        if (range->last > range->first)
+            text = str_fmt(arena, "%.*s to %lld", STR_ARG(text), (long long)range->last);
     }
-    if (gap->unread) return str_fmt(arena, "%.*s and perhaps more", STR_ARG(text));
+    if (gap->unread)
+        return str_fmt(arena, "%.*s and perhaps more", STR_ARG(text));
     return gap->more > 0 ? str_fmt(arena, "%.*s and %lld more", STR_ARG(text), (long long)gap->more) : text;
 }
 
@@ -79,32 +96,40 @@ static void explain_gap(struct explain *x)
 {
     const struct why_gap *gap = &x->facts->gap;
     struct str lane = x->facts->lane_name;
-    if (gap->rev == 0) return;
+    if (gap->rev == 0)
+        return;
     struct why_condition *c = explain_add(x, "gap", x->facts->task.created);
     c->holder = str_fmt(x->arena, "%.*s@%lld", STR_ARG(lane), (long long)gap->rev);
     if (!gap->missing) {
-        c->detail = str_fmt(x->arena, "revision %lld of %.*s has to be initialised first", (long long)gap->rev, STR_ARG(lane));
+        c->detail =
+            str_fmt(x->arena, "revision %lld of %.*s has to be initialised first", (long long)gap->rev, STR_ARG(lane));
         c->remedy = STR("it goes on by itself");
         return;
     }
     struct str others = others_text(x->arena, gap);
     bool several = others.len > 0;
-    c->detail = str_fmt(x->arena, "revision %lld of %.*s is missing%.*s: nobody has told of %s yet", (long long)gap->rev, STR_ARG(lane),
-        STR_ARG(others), several ? "them" : "it");
-    c->remedy = gap->posted ? str_fmt(x->arena, "post revision %lld%s, or give %s up: weir archive skip %.*s %lld --reason TEXT",
-                                  (long long)gap->rev, several ? " and the others" : "", several ? "each" : "it", STR_ARG(lane),
-                                  (long long)gap->rev)
-                            : str_fmt(x->arena, "it is read from the repository; weir archive show %.*s tells what keeps it from that",
-                                  STR_ARG(lane));
+    c->detail = str_fmt(x->arena, "revision %lld of %.*s is missing%.*s: nobody has told of %s yet",
+        (long long)gap->rev, STR_ARG(lane), STR_ARG(others), several ? "them" : "it");
+    c->remedy =
+        gap->posted
+            ? str_fmt(x->arena, "post revision %lld%s, or give %s up: weir archive skip %.*s %lld --reason TEXT",
+                  (long long)gap->rev, several ? " and the others" : "", several ? "each" : "it", STR_ARG(lane),
+                  (long long)gap->rev)
+            : str_fmt(x->arena, "it is read from the repository; weir archive show %.*s tells what keeps it from that",
+                  STR_ARG(lane));
 }
 
 /* What a task will supersede is ended at once, unless it executes: then it has to die first. */
 static bool pred_unmet(const struct why_pred *pred)
 {
     bool ended = state_ended(pred->state), due = pred->due && pred->state == STATE_X && !PLANT(why_supersedes_late);
-    if (pred->lock && PLANT(why_lock_late)) return pred->state == STATE_X;
-    if (pred->untold) return pred->kind != EDGE_CANCELS || pred->fired;
-    return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : (pred->fired && !ended) || due;
+    if (pred->lock && PLANT(why_lock_late))
+        return pred->state == STATE_X;
+    if (pred->untold)
+        return pred->kind != EDGE_CANCELS || pred->fired;
+    return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D
+           : pred->kind == EDGE_AFTER ? !ended
+                                      : (pred->fired && !ended) || due;
 }
 
 static int pred_rank(const struct why_pred *pred)
@@ -118,7 +143,8 @@ static bool pred_twice(const struct why_facts *facts, size_t i)
     const struct why_pred *preds = facts->preds;
     for (size_t k = 0; k < facts->n_preds; k++) {
         int a = pred_rank(&preds[k]), b = pred_rank(&preds[i]);
-        if (k != i && preds[k].id == preds[i].id && (a < b || (a == b && k < i)) && pred_unmet(&preds[k])) return true;
+        if (k != i && preds[k].id == preds[i].id && (a < b || (a == b && k < i)) && pred_unmet(&preds[k]))
+            return true;
     }
     return false;
 }
@@ -129,18 +155,20 @@ static void explain_edges(struct explain *x)
     for (size_t i = 0; i < x->facts->n_preds; i++) {
         const struct why_pred *pred = &x->facts->preds[i];
         bool ended = state_ended(pred->state);
-        if (!pred_unmet(pred)) continue;
-        if (pred_twice(x->facts, i)) continue;
+        if (!pred_unmet(pred))
+            continue;
+        if (pred_twice(x->facts, i))
+            continue;
         const char *kind = pred->lock ? "lock" : pred->kind == EDGE_DEPENDS ? "dependency" : "precursor";
         struct why_condition *c = explain_add(x, kind, task->created);
         c->holder = pred->key;
         if (pred->untold && (pred->kind != EDGE_DEPENDS || pred->state == STATE_D)) {
-            c->detail =
-                str_fmt(x->arena, "%.*s has ended; very many wait for it and go on in their order, this one soon", STR_ARG(pred->key));
+            c->detail = str_fmt(x->arena,
+                "%.*s has ended; very many wait for it and go on in their order, this one soon", STR_ARG(pred->key));
             c->remedy = STR("it goes on by itself");
         } else if (pred->kind == EDGE_CANCELS && !pred->fired) {
-            c->detail =
-                str_fmt(x->arena, "when it is ready it supersedes %.*s, which is executing and has to end first", STR_ARG(pred->key));
+            c->detail = str_fmt(x->arena,
+                "when it is ready it supersedes %.*s, which is executing and has to end first", STR_ARG(pred->key));
             c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
         } else if (pred->kind == EDGE_CANCELS) {
             c->detail = str_fmt(x->arena, "it supersedes %.*s, which is being put to an end", STR_ARG(pred->key));
@@ -150,7 +178,8 @@ static void explain_edges(struct explain *x)
                 state_word(pred->state));
             c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
         } else if (ended) {
-            c->detail = str_fmt(x->arena, "%.*s, which it depends on, is %s", STR_ARG(pred->key), state_word(pred->state));
+            c->detail =
+                str_fmt(x->arena, "%.*s, which it depends on, is %s", STR_ARG(pred->key), state_word(pred->state));
             c->remedy = str_fmt(x->arena, "weir retry %.*s", STR_ARG(pred->key));
             x->never = true;
         } else {
@@ -176,6 +205,7 @@ void why_explain(const struct why_facts *facts, struct arena *arena, struct why 
     explain_gap(&x);
     explain_edges(&x);
     for (enum hold_kind kind = 1; kind < HOLD_KIND_COUNT; kind++)
-        if (hold_rule(kind)->explain) hold_rule(kind)->explain(&x);
+        if (hold_rule(kind)->explain)
+            hold_rule(kind)->explain(&x);
     out->verdict = x.never ? WHY_NEVER : WHY_WAITING;
 }

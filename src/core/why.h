@@ -8,7 +8,7 @@
 enum why_verdict { WHY_RUNNING = 1, WHY_ENDED, WHY_WAITING, WHY_NEVER };
 
 struct why_condition {
-    const char *kind; /* dependency precursor gap lock, and the words of hold.def */
+    const char *kind;                  /* dependency precursor gap lock, and the words of hold.def */
     struct str detail, holder, remedy; /* holder, remedy: empty: none */
     int64_t since, until;              /* 0: not known */
 };
@@ -18,48 +18,60 @@ struct why_pred {
     struct str key;
     enum task_state state;
     enum edge_kind kind;
-    bool fired; /* cancels: it fired, and counts */
-    bool due;   /* cancels: it has not fired yet, its own or one that it will inherit */
-    bool lock;  /* after: the archive's lock */
+    bool fired;  /* cancels: it fired, and counts */
+    bool due;    /* cancels: it has not fired yet, its own or one that it will inherit */
+    bool lock;   /* after: the archive's lock */
     bool untold; /* it has ended, and the task hasn't been told yet (HOLD_telling) */
 };
 enum { WHY_RANGES_MAX = 4 };
-struct why_gap { /* of a task whose revision isn't initialised */
+struct why_gap {  /* of a task whose revision isn't initialised */
     int64_t rev;  /* the revision that is due; 0: no such task */
     bool missing; /* nobody has told of it */
     bool posted;  /* its revisions are posted: it comes when somebody does so */
-    struct why_range { int64_t first, last; } ranges[WHY_RANGES_MAX]; /* what else is missing below the task's revision, ascending */
+    /* what else is missing below the task's revision, ascending */
+    struct why_range {
+        int64_t first, last;
+    } ranges[WHY_RANGES_MAX];
     size_t n_ranges;
-    int64_t more;    /* so many are missing besides */
-    bool unread;     /* there are revisions that weren't looked at */
+    int64_t more; /* so many are missing besides */
+    bool unread;  /* there are revisions that weren't looked at */
 };
-struct why_slot { /* one that the task wants; what will be put to an end when the task is ready doesn't count any more in any of it */
+/* one that the task wants; what will be put to an end when the task is ready doesn't count any more in any of it */
+struct why_slot {
     struct slot slot;
-    bool held;     /* it has it */
-    int64_t since; /* it waits for it; 0: it will when it is ready */
-    int64_t ahead; /* so many wait before it, or would */
+    bool held;           /* it has it */
+    int64_t since;       /* it waits for it; 0: it will when it is ready */
+    int64_t ahead;       /* so many wait before it, or would */
     struct str *holders; /* keys of tasks that have it */
     size_t n_holders;
 };
-struct why_crew { /* executors that fit the class */
-    size_t fit, live; /* executors that fit; of those, the ones heard lately */
+struct why_crew {        /* executors that fit the class */
+    size_t fit, live;    /* executors that fit; of those, the ones heard lately */
     size_t active, open; /* by their rows; of those that are live */
 };
 struct why_facts {
     struct task task;
     struct str lane_name;
-    struct why_pred *preds; size_t n_preds; /* all edges in which the task is the waiter */
+    struct why_pred *preds;
+    size_t n_preds; /* all edges in which the task is the waiter */
     struct why_gap gap;
-    const struct lane *lane, *all;          /* for pause */
-    struct hold *holds; size_t n_holds;
-    struct why_slot *slots; size_t n_slots; /* all that it wants */
-    const struct task_class *class_;        /* NULL: nothing to run */
+    const struct lane *lane, *all; /* for pause */
+    struct hold *holds;
+    size_t n_holds;
+    struct why_slot *slots;
+    size_t n_slots;                  /* all that it wants */
+    const struct task_class *class_; /* NULL: nothing to run */
     struct why_crew crew;
     int64_t ready_ahead; /* pending tasks before it in its class, -1: not counted */
     int64_t now;
 };
-struct why { enum why_verdict verdict; struct why_condition *conditions; size_t n_conditions; };
-/* why_gap_ranges: of `known`, the revisions behind gap->rev and below `end` that were told, newest first: the ranges between them. */
+struct why {
+    enum why_verdict verdict;
+    struct why_condition *conditions;
+    size_t n_conditions;
+};
+/* why_gap_ranges: of `known`, the revisions behind gap->rev and below `end` that were told, newest first: the ranges
+ * between them. */
 void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_known, int64_t end);
 
 /* For those who add conditions (hold.def): what is known, and what is said so far. */

@@ -12,11 +12,13 @@ const struct workflow_task *workflow_find(const struct workflow *workflow, struc
     return NULL;
 }
 
-struct str workflow_template_fill(struct arena *arena, struct str template, struct str lane, struct str rev, struct str name)
+struct str workflow_template_fill(
+    struct arena *arena, struct str template, struct str lane, struct str rev, struct str name)
 {
     const struct {
         struct str word, value;
-    } rows[] = { { STR("archive"), lane }, { STR("queue"), lane }, { STR("rev"), rev }, { STR("name"), name }, { STR("variant"), { 0 } } };
+    } rows[] = { { STR("archive"), lane }, { STR("queue"), lane }, { STR("rev"), rev }, { STR("name"), name },
+        { STR("variant"), { 0 } } };
     if (str_index(template, '{') < 0)
         return template;
     struct buf out;

@@ -1,7 +1,9 @@
-/* workflow: what the workflow files of one revision say, as plain values; made by text/workflow, read by expand, plan and the engine.
+/* workflow: what the workflow files of one revision say, as plain values; made by text/workflow, read by expand, plan
+ * and the engine.
  *
- * All files of a revision share one namespace. Every list and view lives as long as the arena that the workflow was read into. A value that
- * nobody gave is the default named here. Each task, reference and schedule knows where it was written. */
+ * All files of a revision share one namespace. Every list and view lives as long as the arena that the workflow was
+ * read into. A value that nobody gave is the default named here. Each task, reference and schedule knows where it was
+ * written. */
 #ifndef WEIR_CORE_WORKFLOW_H
 #define WEIR_CORE_WORKFLOW_H
 
@@ -84,8 +86,8 @@ struct workflow_task {
     struct str data;               /* JSON text; empty: none */
     bool checkout;                 /* default true */
     struct workflow_pairs env, labels;
-    int64_t timeout_ms;               /* 0: none */
-    int64_t grace_ms;                 /* default -1: the executor's */
+    int64_t timeout_ms; /* 0: none */
+    int64_t grace_ms;   /* default -1: the executor's */
     struct task_limits limits;
     int64_t not_before;               /* 0: none */
     int64_t attempts_max, backoff_ms; /* defaults 3 and 5000 */
@@ -96,9 +98,11 @@ struct workflow_task {
     struct str zone;
     struct workflow_words semaphores, artifacts;
     struct workflow_crons schedule;
-    unsigned triggers;              /* TRIGGER_ bits; default commit, with `schedule` alone: schedule; 0: only with what it depends on */
+    /* TRIGGER_ bits; default commit, with `schedule` alone: schedule; 0: only with what it depends on */
+    unsigned triggers;
     struct workflow_words messages; /* names, of on: {message: NAME} */
-    bool starts_alone;              /* detached, or its own `on` or `schedule` leaves commits out: no run of another task brings it along */
+    /* detached, or its own `on` or `schedule` leaves commits out: no run of another task brings it along */
+    bool starts_alone;
     bool detached, allow_failure, collapse;
     enum workflow_sandbox sandbox;
     struct workflow_matrix matrix;
@@ -124,8 +128,9 @@ struct workflow {
 /* workflow_find: by name; NULL: none. Linear: many lookups go through a table of the caller's own. */
 const struct workflow_task *workflow_find(const struct workflow *workflow, struct str name);
 
-/* workflow_template_fill: `unique` and `concurrency` with their {archive} (or {queue}), {rev}, {name} and {variant} filled in; what else
- * stands in braces is left as it is (the reader has refused it). rev: empty for a queue's task. */
-struct str workflow_template_fill(struct arena *arena, struct str template, struct str lane, struct str rev, struct str name);
+/* workflow_template_fill: `unique` and `concurrency` with their {archive} (or {queue}), {rev}, {name} and {variant}
+ * filled in; what else stands in braces is left as it is (the reader has refused it). rev: empty for a queue's task. */
+struct str workflow_template_fill(
+    struct arena *arena, struct str template, struct str lane, struct str rev, struct str name);
 
 #endif

@@ -1,11 +1,11 @@
-/* archives: lanes whose tasks come from revisions. What is known of each (how far it is, who has its lock, its newest definition) is kept
- * here between turns; a turn changes a copy of its own, which is taken over after the commit. */
+/* archives: lanes whose tasks come from revisions. What is known of each (how far it is, who has its lock, its newest
+ * definition) is kept here between turns; a turn changes a copy of its own, which is taken over after the commit. */
 #include <string.h>
 
 #include "engine/turn.h"
 #include "store/row_copy.h"
 
-/* --- between turns ------------------------------------------------------------------------------------------------------------------ */
+/* --- between turns --- */
 
 void archive_put(struct engine *engine, const struct archive *row)
 {
@@ -21,20 +21,23 @@ void archive_put(struct engine *engine, const struct archive *row)
     known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->cache_arena, row->url);
     known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->cache_arena, row->branch);
     size_t tip = row->tip.len < sizeof known->tip ? row->tip.len : 0;
-    if (tip && row->tip.ptr != known->tip) memcpy(known->tip, row->tip.ptr, tip);
+    if (tip && row->tip.ptr != known->tip)
+        memcpy(known->tip, row->tip.ptr, tip);
     known->row.tip = (struct str){ known->tip, tip };
     if (row->n_lock_shared > known->cap_shared) {
         known->cap_shared = row->n_lock_shared * 2;
         known->shared = mem_realloc(known->shared, known->cap_shared * sizeof *known->shared);
     }
-    if (row->n_lock_shared) memcpy(known->shared, row->lock_shared, row->n_lock_shared * sizeof *known->shared);
+    if (row->n_lock_shared)
+        memcpy(known->shared, row->lock_shared, row->n_lock_shared * sizeof *known->shared);
     known->row.lock_shared = known->shared;
 }
 
 static void removing_add(struct engine *engine, int64_t lane)
 {
     for (size_t i = 0; i < engine->n_removing; i++)
-        if (engine->removing[i] == lane) return;
+        if (engine->removing[i] == lane)
+            return;
     *ARENA_PUSH(&engine->arena, engine->removing, engine->n_removing, engine->cap_removing) = lane;
 }
 
@@ -47,7 +50,8 @@ bool archives_load(struct engine *engine, struct err *err)
     for (size_t i = 0; ok && i < n; i++) {
         archive_put(engine, rows[i]);
         engine->archives_left |= rows[i]->next <= rows[i]->youngest && !rows[i]->removed;
-        if (rows[i]->removed) removing_add(engine, rows[i]->lane);
+        if (rows[i]->removed)
+            removing_add(engine, rows[i]->lane);
     }
     arena_release(&scratch);
     return ok;
@@ -55,7 +59,7 @@ bool archives_load(struct engine *engine, struct err *err)
 
 void archives_drop(struct engine *engine)
 {
-    MAP_EACH(&engine->archives, e) {
+    MAP_EACH (&engine->archives, e) {
         struct known_archive *known = e->value;
         mem_free(known->shared);
         mem_free(known);
@@ -66,22 +70,25 @@ void archives_drop(struct engine *engine)
 
 void definitions_drop(struct engine *engine)
 {
-    MAP_EACH(&engine->definitions, e) definition_release(e->value);
+    MAP_EACH (&engine->definitions, e)
+        definition_release(e->value);
     map_clear(&engine->definitions);
 }
 
 void archives_follow(struct turn *turn)
 {
-    MAP_EACH(&turn->archives, e) archive_put(turn->engine, e->value);
+    MAP_EACH (&turn->archives, e)
+        archive_put(turn->engine, e->value);
 }
 
-/* --- in a turn ----------------------------------------------------------------------------------------------------------------------- */
+/* --- in a turn --- */
 
 struct archive *turn_archive(struct turn *turn, int64_t lane)
 {
     struct archive *copy = map_find(&turn->archives, (uint64_t)lane);
     const struct known_archive *known = copy ? NULL : map_find(&turn->engine->archives, (uint64_t)lane);
-    if (!known) return copy;
+    if (!known)
+        return copy;
     copy = ARENA_NEW(turn->arena, struct archive);
     *copy = known->row;
     map_put(&turn->archives, (uint64_t)lane, copy);
@@ -92,9 +99,11 @@ struct archive *archive_own(struct turn *turn, int64_t lane)
 {
     struct engine *engine = turn->engine;
     struct archive *copy = turn_archive(turn, lane), row;
-    if (!copy || !turn->narrow || map_find(&turn->locked, (uint64_t)lane) || turn->slice->failed) return copy;
+    if (!copy || !turn->narrow || map_find(&turn->locked, (uint64_t)lane) || turn->slice->failed)
+        return copy;
     row = *copy;
-    if (!PLANT(archive_unlocked) && !engine->store->ops->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
+    if (!PLANT(archive_unlocked) &&
+        !engine->store->ops->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
         turn->slice->failed = true;
         return copy;
     }
@@ -113,43 +122,50 @@ struct archive *archive_named(struct turn *turn, const struct command *command, 
 static bool archive_same(const struct archive *a, const struct archive *b)
 {
     return a->kind == b->kind && str_eq(a->url, b->url) && str_eq(a->branch, b->branch) && a->added == b->added &&
-           a->removed == b->removed && a->first == b->first && a->next == b->next && a->youngest == b->youngest && str_eq(a->tip, b->tip) &&
-           a->definition == b->definition && a->lock_exclusive == b->lock_exclusive && a->lock_shared == b->lock_shared &&
-           a->n_lock_shared == b->n_lock_shared;
+           a->removed == b->removed && a->first == b->first && a->next == b->next && a->youngest == b->youngest &&
+           str_eq(a->tip, b->tip) && a->definition == b->definition && a->lock_exclusive == b->lock_exclusive &&
+           a->lock_shared == b->lock_shared && a->n_lock_shared == b->n_lock_shared;
 }
 
 void changes_archives(struct turn *turn, struct changes *c)
 {
     const struct archive **archives = ARENA_ARRAY(turn->arena, const struct archive *, turn->archives.n + 1);
-    MAP_EACH(&turn->archives, e) {
+    MAP_EACH (&turn->archives, e) {
         const struct known_archive *known = map_find(&turn->engine->archives, e->key);
-        if (!known || !archive_same(&known->row, e->value)) archives[c->n_archives++] = e->value;
+        if (!known || !archive_same(&known->row, e->value))
+            archives[c->n_archives++] = e->value;
     }
     c->archives = archives;
     struct revision *revisions = ARENA_ARRAY(turn->arena, struct revision, turn->n_revisions + 1);
-    for (size_t i = 0; i < turn->n_revisions; i++) revisions[i] = *turn->revisions[i];
+    for (size_t i = 0; i < turn->n_revisions; i++)
+        revisions[i] = *turn->revisions[i];
     c->revisions = revisions;
     c->n_revisions = turn->n_revisions;
     struct latest *latest = ARENA_ARRAY(turn->arena, struct latest, turn->n_tracks + 1);
     for (size_t i = 0; i < turn->n_tracks; i++)
-        if (turn->tracks[i]->dirty) latest[c->n_latest++] = turn->tracks[i]->latest;
+        if (turn->tracks[i]->dirty)
+            latest[c->n_latest++] = turn->tracks[i]->latest;
     c->latest = latest;
-    c->schedules = turn->schedules; c->n_schedules = turn->n_schedules;
-    c->schedules_remove = turn->schedules_gone; c->n_schedules_remove = turn->n_schedules_gone;
+    c->schedules = turn->schedules;
+    c->n_schedules = turn->n_schedules;
+    c->schedules_remove = turn->schedules_gone;
+    c->n_schedules_remove = turn->n_schedules_gone;
 }
 
-/* --- definitions: kept as specs, whose body is the text ------------------------------------------------------------------------------- */
+/* --- definitions: kept as specs, whose body is the text --- */
 
 static void definition_remember(struct engine *engine, int64_t id, struct definition *definition)
 {
-    if (engine->definitions.n >= DEFINITIONS_MAX) definitions_drop(engine);
+    if (engine->definitions.n >= DEFINITIONS_MAX)
+        definitions_drop(engine);
     map_put(&engine->definitions, (uint64_t)id, definition);
 }
 
 struct definition *definition_get(struct turn *turn, int64_t id)
 {
     struct definition *definition = map_find(&turn->engine->definitions, (uint64_t)id);
-    if (definition) return definition;
+    if (definition)
+        return definition;
     const struct spec *spec = turn->engine->rows.spec(turn->engine, id, turn->err);
     if (!spec) {
         turn->slice->failed = true;
@@ -163,13 +179,14 @@ struct definition *definition_get(struct turn *turn, int64_t id)
 int64_t definition_put(struct turn *turn, struct definition *definition)
 {
     int64_t id = cache_spec_get(turn, &(struct task_def){ .body = definition->text }, 0, NULL, 0);
-    if (id == 0) return 0; /* the turn has failed */
-    if (!map_find(&turn->engine->definitions, (uint64_t)id)) definition_remember(turn->engine, id, definition_keep(definition));
+    if (id == 0)
+        return 0; /* the turn has failed */
+    if (!map_find(&turn->engine->definitions, (uint64_t)id))
+        definition_remember(turn->engine, id, definition_keep(definition));
     return id;
 }
 
-/* --- what a job needs to check its revision out ------------------------------------------------------------------------------------------
- */
+/* --- what a job needs to check its revision out --- */
 
 struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena)
 {
@@ -177,10 +194,12 @@ struct grant_source archive_source(struct turn *turn, const struct task *task, s
     struct store *store = turn->engine->store;
     struct revision revision = { 0 };
     bool found = false;
-    if (!archive) return (struct grant_source){ 0 };
+    if (!archive)
+        return (struct grant_source){ 0 };
     const struct revision *told = revision_told(turn, task->lane, task->rev);
     found = told != NULL;
-    if (told) revision = *told;
+    if (told)
+        revision = *told;
     if (!found && !store->ops->load_revision(store, turn->arena, task->lane, task->rev, &revision, &found, turn->err))
         turn->slice->failed = true;
     return (struct grant_source){ .kind = archive->kind,
@@ -189,14 +208,14 @@ struct grant_source archive_source(struct turn *turn, const struct task *task, s
         .prev = found && revision.n_prevs ? revision.prevs[0] : 0 };
 }
 
-/* --- commands ----------------------------------------------------------------------------------------------------------------------------
- */
+/* --- commands --- */
 
-static void archive_event(struct turn *turn, const struct command *command, enum event_kind kind, const struct archive *archive,
-                          struct str subject, struct str reason)
+static void archive_event(struct turn *turn, const struct command *command, enum event_kind kind,
+    const struct archive *archive, struct str subject, struct str reason)
 {
     slice_event(turn->slice,
-        &(struct event){ .kind = kind, .lane = archive->lane, .subject = subject, .actor = command->actor.name, .reason = reason });
+        &(struct event){
+            .kind = kind, .lane = archive->lane, .subject = subject, .actor = command->actor.name, .reason = reason });
 }
 
 static void archive_answer(struct command *command, const struct archive *archive)
@@ -206,12 +225,14 @@ static void archive_answer(struct command *command, const struct archive *archiv
     row_copy_archive(command->arena, out);
 }
 
-/* A name that was paused before anybody used it is kept as a queue without tasks. Tasks stay for ever, so there never was one. */
+/* A name that was paused before anybody used it is kept as a queue without tasks. Tasks stay for ever, so there never
+ * was one. */
 static bool lane_is_unused(struct turn *turn, int64_t id)
 {
     const struct lane *lane = slice_lane(turn->slice, id);
     int64_t tasks = 0;
-    for (size_t i = 0; i < STATE_COUNT; i++) tasks += lane->counts[i];
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        tasks += lane->counts[i];
     return id > 0 && tasks == 0;
 }
 
@@ -223,7 +244,8 @@ void cmd_archive_add(struct turn *turn, struct command *command)
     struct lane *lane = cache_lane_find(turn, command->actor.tenant, name);
     struct archive *archive = lane ? turn_archive(turn, lane->id) : NULL;
     if (idempotency_met(turn, command, &kept)) {
-        if (!command->err.code && archive) archive_answer(command, archive);
+        if (!command->err.code && archive)
+            archive_answer(command, archive);
         return;
     }
     if (lane && !archive && !lane_is_unused(turn, lane->id)) {
@@ -231,16 +253,19 @@ void cmd_archive_add(struct turn *turn, struct command *command)
         return;
     }
     if (archive && !archive->removed) {
-        bool same = archive->kind == wish->kind && str_eq(archive->url, wish->url) && str_eq(archive->branch, wish->branch);
+        bool same =
+            archive->kind == wish->kind && str_eq(archive->url, wish->url) && str_eq(archive->branch, wish->branch);
         if (!same)
-            turn_refuse(turn, command, ERR_name_taken, "there is an archive '%.*s' of another kind, address or branch: remove it first",
-                        STR_ARG(name));
+            turn_refuse(turn, command, ERR_name_taken,
+                "there is an archive '%.*s' of another kind, address or branch: remove it first", STR_ARG(name));
         command->status = 200;
         archive_answer(command, archive);
         return;
     }
-    if (quota_refused(turn, command, QUOTA_archives, 1)) return;
-    if (!lane) lane = cache_lane_make(turn, command->actor.tenant, name, LANE_ARCHIVE);
+    if (quota_refused(turn, command, QUOTA_archives, 1))
+        return;
+    if (!lane)
+        lane = cache_lane_make(turn, command->actor.tenant, name, LANE_ARCHIVE);
     slice_lane(turn->slice, lane->id)->kind = LANE_ARCHIVE;
     int64_t first = wish->first > 0 ? wish->first : 1, before = archive ? archive->next : 0;
     struct archive *row = ARENA_NEW(turn->arena, struct archive);
@@ -252,17 +277,19 @@ void cmd_archive_add(struct turn *turn, struct command *command)
     row->added = turn->wall;
     row->removed = 0;
     row->first = row->next = first > before ? first : before; /* numbers are never used twice */
-    if (row->youngest < row->next - 1) row->youngest = row->next - 1;
+    if (row->youngest < row->next - 1)
+        row->youngest = row->next - 1;
     map_put(&turn->archives, (uint64_t)lane->id, row);
     tenant_now(turn, command->actor.tenant)->archives_more++;
-    archive_event(
-        turn, command, EVENT_archive, row, name, str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
+    archive_event(turn, command, EVENT_archive, row, name,
+        str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
     command->status = 201;
     archive_answer(command, row);
     idempotency_keep(turn, command, &lane->id, 1);
 }
 
-/* archives_removing: a batch a turn. What executes is told to end and ends in its own time; a batch of nothing but those is the last. */
+/* archives_removing: a batch a turn. What executes is told to end and ends in its own time; a batch of nothing but
+ * those is the last. */
 void archives_removing(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -270,18 +297,22 @@ void archives_removing(struct turn *turn)
     for (size_t i = 0; i < engine->n_removing && !turn->slice->failed; i++) {
         int64_t *ids;
         size_t n, stopped = 0;
-        if (!engine->store->ops->tasks_open(engine->store, turn->arena, engine->removing[i], engine->batch, &ids, &n, turn->err)) {
+        if (!engine->store->ops->tasks_open(
+                engine->store, turn->arena, engine->removing[i], engine->batch, &ids, &n, turn->err)) {
             turn->slice->failed = true;
             return;
         }
         for (size_t k = 0; k < n; k++) {
             struct node *node = slice_find(turn->slice, ids[k]);
-            if (!node || state_ended(node->row.state) || node->row.ending) continue;
-            task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = STR("its archive was removed") });
+            if (!node || state_ended(node->row.state) || node->row.ending)
+                continue;
+            task_stop(turn->slice, node, STATE_A,
+                &(struct because){ .actor = STR("engine"), .reason = STR("its archive was removed") });
             stopped++;
         }
         slice_settle(turn->slice);
-        if (n == engine->batch && stopped) engine->removing[left++] = engine->removing[i];
+        if (n == engine->batch && stopped)
+            engine->removing[left++] = engine->removing[i];
     }
     engine->n_removing = left;
 }
@@ -296,7 +327,8 @@ void cmd_archive_remove(struct turn *turn, struct command *command)
     }
     archive->removed = turn->wall;
     tenant_now(turn, command->actor.tenant)->archives_more--;
-    removing_add(turn->engine, archive->lane); /* in this very turn, after the commands; looked at again if it comes to nothing */
+    /* in this very turn, after the commands; looked at again if it comes to nothing */
+    removing_add(turn->engine, archive->lane);
     archive->definition = 0;
     schedules_set(turn, archive, NULL);
     archive_event(turn, command, EVENT_archive_removed, archive, name, command->in.archive.reason);
@@ -317,24 +349,32 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
         return;
     }
     found = revision_told(turn, archive->lane, rev) != NULL;
-    if (!found && !store->ops->load_revision(store, turn->arena, archive->lane, rev, row, &found, turn->err)) turn->slice->failed = true;
+    if (!found && !store->ops->load_revision(store, turn->arena, archive->lane, rev, row, &found, turn->err))
+        turn->slice->failed = true;
     if (found || rev < archive->next) {
-        turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is known: there is nothing to skip", (long long)rev,
-                    STR_ARG(name));
+        turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is known: there is nothing to skip",
+            (long long)rev, STR_ARG(name));
         return;
     }
     if (rev > archive->youngest && rev > archive->next) {
-        turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is beyond the youngest known one (%lld): no gap there",
-            (long long)rev, STR_ARG(name), (long long)archive->youngest);
+        turn_refuse(turn, command, ERR_conflict,
+            "revision %lld of '%.*s' is beyond the youngest known one (%lld): no gap there", (long long)rev,
+            STR_ARG(name), (long long)archive->youngest);
         return;
     }
-    if (rev > archive->youngest) archive->youngest = rev; /* the next one can't be read, and nothing would get past it */
-    *row = (struct revision){ .lane = archive->lane, .rev = rev, .state = REVISION_SKIPPED, .noted = turn->wall,
-                              .message = command->in.archive.reason };
+    /* the next one can't be read, and nothing would get past it */
+    if (rev > archive->youngest)
+        archive->youngest = rev;
+    *row = (struct revision){ .lane = archive->lane,
+        .rev = rev,
+        .state = REVISION_SKIPPED,
+        .noted = turn->wall,
+        .message = command->in.archive.reason };
     revision_put(turn, row);
     archive_event(turn, command, EVENT_revision_skipped, archive,
-                  str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev), command->in.archive.reason);
-    if (!PLANT(skip_unopened)) revisions_open(turn, archive);
+        str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev), command->in.archive.reason);
+    if (!PLANT(skip_unopened))
+        revisions_open(turn, archive);
     command->status = 200;
     archive_answer(command, archive);
 }
@@ -342,11 +382,13 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
 void archive_lock_again(struct turn *turn, struct node *node)
 {
     struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
-    if (archive && !state_ended(node->row.state)) lock_again(turn->slice, archive, node);
+    if (archive && !state_ended(node->row.state))
+        lock_again(turn->slice, archive, node);
 }
 
 void locks_again(struct turn *turn, size_t from, const struct node *except)
 {
     for (size_t i = from; i < turn->slice->n_restaged; i++)
-        if (turn->slice->restaged[i] != except) archive_lock_again(turn, turn->slice->restaged[i]);
+        if (turn->slice->restaged[i] != except)
+            archive_lock_again(turn, turn->slice->restaged[i]);
 }

@@ -1,9 +1,10 @@
-/* caches: the small tables in memory (lanes, classes, slots, executors), a bounded cache of specs, and the rows of tasks that turns wrote
- * lately: what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
+/* caches: the small tables in memory (lanes, classes, slots, executors), a bounded cache of specs, and the rows of
+ * tasks that turns wrote lately: what was enqueued is soon claimed, what was claimed is soon finished, and neither is
+ * read back from the store.
  *
- * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
- * (caches_drop, caches_load). Strings of lanes and archives live until then, in an arena of their own; those of classes, slots and
- * executors have memory of their own, since these come and go. */
+ * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything
+ * is read anew (caches_drop, caches_load). Strings of lanes and archives live until then, in an arena of their own;
+ * those of classes, slots and executors have memory of their own, since these come and go. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -12,11 +13,14 @@
 static struct str parts_join(struct arena *arena, const struct str *parts, size_t n)
 {
     size_t len = n - 1;
-    for (size_t i = 0; i < n; i++) len += parts[i].len;
+    for (size_t i = 0; i < n; i++)
+        len += parts[i].len;
     char *text = arena_alloc(arena, len + 1), *at = text;
     for (size_t i = 0; i < n; i++) {
-        if (i) *at++ = '\x1f';
-        if (parts[i].len) memcpy(at, parts[i].ptr, parts[i].len);
+        if (i)
+            *at++ = '\x1f';
+        if (parts[i].len)
+            memcpy(at, parts[i].ptr, parts[i].len);
         at += parts[i].len;
     }
     return (struct str){ text, len };
@@ -27,7 +31,7 @@ static struct str keyed(struct arena *arena, struct str tenant, struct str name)
     return parts_join(arena, (struct str[]){ tenant, name }, 2);
 }
 
-/* --- lanes --------------------------------------------------------------------------------------------------------------------- */
+/* --- lanes --- */
 
 static struct lane *lane_put(struct engine *engine, const struct lane *row)
 {
@@ -45,13 +49,15 @@ static struct lane *lane_put(struct engine *engine, const struct lane *row)
 
 struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name)
 {
-    if (str_eqz(name, "all")) return map_find(&turn->engine->lanes, 1);
+    if (str_eqz(name, "all"))
+        return map_find(&turn->engine->lanes, 1);
     return smap_find(&turn->engine->lane_names, keyed(turn->arena, tenant, name));
 }
 
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind)
 {
-    if (turn->narrow) return turn_widen(turn), map_find(&turn->engine->lanes, 1);
+    if (turn->narrow)
+        return turn_widen(turn), map_find(&turn->engine->lanes, 1);
     struct lane row = { .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name };
     struct lane *lane = lane_put(turn->engine, &row);
     slice_lane(turn->slice, lane->id); /* so that it is written */
@@ -73,12 +79,13 @@ static const struct lane *rows_lane(void *owner, int64_t id)
     return lane;
 }
 
-/* --- classes ------------------------------------------------------------------------------------------------------------------- */
+/* --- classes --- */
 
 static struct str text_keep(char **at, struct str s)
 {
     struct str kept = { *at, s.len };
-    if (s.len) memcpy(*at, s.ptr, s.len);
+    if (s.len)
+        memcpy(*at, s.ptr, s.len);
     *at += s.len;
     return kept;
 }
@@ -87,7 +94,8 @@ static struct str text_keep(char **at, struct str s)
 static struct task_class *class_put(struct engine *engine, const struct task_class *row)
 {
     size_t bytes = row->key.len + row->tenant.len + row->zone.len, i = 0;
-    for (size_t k = 0; k < row->n_labels; k++) bytes += row->labels[k].name.len + row->labels[k].value.len;
+    for (size_t k = 0; k < row->n_labels; k++)
+        bytes += row->labels[k].name.len + row->labels[k].value.len;
     struct task_class *class_ = mem_alloc(sizeof *class_ + row->n_labels * sizeof *row->labels + bytes);
     struct label *labels = (struct label *)(void *)(class_ + 1);
     char *at = (char *)(labels + row->n_labels);
@@ -98,7 +106,8 @@ static struct task_class *class_put(struct engine *engine, const struct task_cla
     for (size_t k = 0; k < row->n_labels; k++)
         labels[k] = (struct label){ text_keep(&at, row->labels[k].name), text_keep(&at, row->labels[k].value) };
     class_->labels = labels;
-    for (i = engine->index_low; i < engine->n_indexes && engine->indexes[i];) i++;
+    for (i = engine->index_low; i < engine->n_indexes && engine->indexes[i];)
+        i++;
     if (i == engine->n_indexes) {
         engine->n_indexes = 2 * i + 16;
         engine->indexes = mem_realloc(engine->indexes, engine->n_indexes * sizeof *engine->indexes);
@@ -117,24 +126,30 @@ static struct task_class *class_put(struct engine *engine, const struct task_cla
 void cache_class_drop(struct engine *engine, int64_t id)
 {
     struct task_class *class_ = map_take(&engine->classes, (uint64_t)id);
-    if (!class_) return;
-    if (smap_find(&engine->class_keys, class_->key) == class_) smap_take(&engine->class_keys, class_->key);
+    if (!class_)
+        return;
+    if (smap_find(&engine->class_keys, class_->key) == class_)
+        smap_take(&engine->class_keys, class_->key);
     served_class_gone(engine, class_);
-    MAP_EACH(&engine->executors, e) {
+    MAP_EACH (&engine->executors, e) {
         struct known_executor *known = e->value;
-        if (class_->index < known->n_fits) known->fits[class_->index] = 0;
+        if (class_->index < known->n_fits)
+            known->fits[class_->index] = 0;
     }
     engine->indexes[class_->index] = false;
-    if (class_->index < engine->index_low) engine->index_low = class_->index;
+    if (class_->index < engine->index_low)
+        engine->index_low = class_->index;
     mem_free(class_);
 }
 
 void cache_classes_drop(struct engine *engine)
 {
-    MAP_EACH(&engine->classes, e) mem_free(e->value);
+    MAP_EACH (&engine->classes, e)
+        mem_free(e->value);
     map_clear(&engine->classes);
     smap_clear(&engine->class_keys);
-    if (engine->n_indexes) memset(engine->indexes, 0, engine->n_indexes * sizeof *engine->indexes);
+    if (engine->n_indexes)
+        memset(engine->indexes, 0, engine->n_indexes * sizeof *engine->indexes);
     engine->index_low = 0;
 }
 
@@ -147,11 +162,14 @@ bool caches_classes_again(struct engine *engine, struct err *err)
     struct task_class **classes;
     size_t n;
     bool ok = store->ops->load_classes(store, &scratch, &classes, &n, err);
-    for (size_t i = 0; ok && i < n; i++) map_put(&there, (uint64_t)classes[i]->id, classes[i]);
-    MAP_EACH(&engine->classes, e)
-        if (ok && !map_find(&there, e->key)) cache_class_drop(engine, (int64_t)e->key);
     for (size_t i = 0; ok && i < n; i++)
-        if (!map_find(&engine->classes, (uint64_t)classes[i]->id)) class_put(engine, classes[i]);
+        map_put(&there, (uint64_t)classes[i]->id, classes[i]);
+    MAP_EACH (&engine->classes, e)
+        if (ok && !map_find(&there, e->key))
+            cache_class_drop(engine, (int64_t)e->key);
+    for (size_t i = 0; ok && i < n; i++)
+        if (!map_find(&engine->classes, (uint64_t)classes[i]->id))
+            class_put(engine, classes[i]);
     map_release(&there);
     arena_release(&scratch);
     return ok;
@@ -169,15 +187,23 @@ static struct task_class *class_new(struct turn *turn, const struct task_class *
 
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def)
 {
-    if (def->kind == KIND_NONE) return 0;
-    struct str key = parts_join(turn->arena, (struct str[]){ tenant, def->zone, str_of(class_kind_name(def->kind)) }, 3);
+    if (def->kind == KIND_NONE)
+        return 0;
+    struct str key =
+        parts_join(turn->arena, (struct str[]){ tenant, def->zone, str_of(class_kind_name(def->kind)) }, 3);
     for (size_t i = 0; i < def->n_labels; i++)
-        key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name), STR_ARG(def->labels[i].value));
+        key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name),
+            STR_ARG(def->labels[i].value));
     struct task_class *class_ = smap_find(&turn->engine->class_keys, key);
-    if (!class_ && turn->narrow) return turn_widen(turn), 0;
+    if (!class_ && turn->narrow)
+        return turn_widen(turn), 0;
     if (!class_)
-        class_ = class_new(turn, &(struct task_class){ .key = key, .tenant = tenant, .zone = def->zone, .kind = def->kind,
-                                     .labels = def->labels, .n_labels = def->n_labels });
+        class_ = class_new(turn, &(struct task_class){ .key = key,
+                                     .tenant = tenant,
+                                     .zone = def->zone,
+                                     .kind = def->kind,
+                                     .labels = def->labels,
+                                     .n_labels = def->n_labels });
     class_->used = turn->boot;
     return class_->id;
 }
@@ -192,9 +218,11 @@ static int64_t rows_class_make(void *owner, int64_t class_id, struct str key)
 {
     struct engine *engine = owner;
     struct task_class *class_ = key.len ? smap_find(&engine->class_keys, key) : NULL, row;
-    if (!class_ && engine->narrow) return turn_widen(engine->narrow), class_id;
+    if (!class_ && engine->narrow)
+        return turn_widen(engine->narrow), class_id;
     if (!class_ && !key.len) { /* one of an older store, which stays */
-        engine->turn->slice->failed = !err_set(engine->turn->err, ERR_internal, "class %lld isn't there", (long long)class_id);
+        engine->turn->slice->failed =
+            !err_set(engine->turn->err, ERR_internal, "class %lld isn't there", (long long)class_id);
         return class_id;
     }
     if (!class_) {
@@ -209,18 +237,20 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
 {
     const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
     size_t i = class_ ? class_->index : 0;
-    if (!class_) return false;
+    if (!class_)
+        return false;
     if (i >= executor->n_fits) {
         size_t n = i + 32;
         executor->fits = mem_realloc(executor->fits, n);
         memset(executor->fits + executor->n_fits, 0, n - executor->n_fits);
         executor->n_fits = n;
     }
-    if (executor->fits[i] == 0) executor->fits[i] = class_fits(class_, &executor->row) ? 2 : 1;
+    if (executor->fits[i] == 0)
+        executor->fits[i] = class_fits(class_, &executor->row) ? 2 : 1;
     return executor->fits[i] == 2 || PLANT(labels_ignored);
 }
 
-/* --- slots --------------------------------------------------------------------------------------------------------------------- */
+/* --- slots --- */
 
 /* Each has memory of its own, with its name TENANT 0x1f NAME behind it: slots of concurrency keys come and go. */
 static struct slot *slot_put(struct engine *engine, const struct slot *row)
@@ -229,14 +259,17 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
     char *text = (char *)(slot + 1);
     struct str key = { text, row->tenant.len + 1 + row->name.len };
     *slot = *row;
-    if (row->tenant.len) memcpy(text, row->tenant.ptr, row->tenant.len);
+    if (row->tenant.len)
+        memcpy(text, row->tenant.ptr, row->tenant.len);
     text[row->tenant.len] = '\x1f';
-    if (row->name.len) memcpy(text + row->tenant.len + 1, row->name.ptr, row->name.len);
+    if (row->name.len)
+        memcpy(text + row->tenant.len + 1, row->name.ptr, row->name.len);
     slot->tenant = str_sub(key, 0, row->tenant.len);
     slot->name = str_sub(key, row->tenant.len + 1, key.len);
     slot->configured = slot->tenant.len && semaphore_is_configured(engine, slot->tenant, slot->name);
     map_put(&engine->slots, (uint64_t)slot->id, slot);
-    if (slot->id < SLOT_KEYED) smap_put(&engine->slot_names, key, slot);
+    if (slot->id < SLOT_KEYED)
+        smap_put(&engine->slot_names, key, slot);
     slot_note(engine, slot);
     tenant_slot_made(engine, slot);
     return slot;
@@ -245,19 +278,22 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
 void cache_slot_drop(struct engine *engine, int64_t id)
 {
     struct slot *slot = map_take(&engine->slots, (uint64_t)id);
-    if (!slot) return;
+    if (!slot)
+        return;
     map_take(&engine->slots_open, (uint64_t)id);
     map_take(&engine->slots_left, (uint64_t)id);
     map_take(&engine->slots_empty, (uint64_t)id);
     struct str key = { slot->tenant.ptr, slot->tenant.len + 1 + slot->name.len };
-    if (id < SLOT_KEYED && smap_find(&engine->slot_names, key) == slot) smap_take(&engine->slot_names, key);
+    if (id < SLOT_KEYED && smap_find(&engine->slot_names, key) == slot)
+        smap_take(&engine->slot_names, key);
     tenant_slot_gone(engine, slot);
     mem_free(slot);
 }
 
 void cache_slots_drop(struct engine *engine)
 {
-    MAP_EACH(&engine->slots, e) mem_free(e->value);
+    MAP_EACH (&engine->slots, e)
+        mem_free(e->value);
     map_clear(&engine->slots);
     map_clear(&engine->slots_open);
     map_clear(&engine->slots_left);
@@ -268,10 +304,12 @@ void cache_slots_drop(struct engine *engine)
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit)
 {
     static struct slot none;
-    if (turn->narrow) return turn_widen(turn), &none;
+    if (turn->narrow)
+        return turn_widen(turn), &none;
     bool named = tenant.len && !str_eqz(name, SLOT_RUNNING); /* what is the site's stays, and is counted */
     int64_t id = named ? slot_of_name(turn->arena, tenant, name) : turn->head.next_slot++;
-    struct slot *slot = slot_put(turn->engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = limit });
+    struct slot *slot =
+        slot_put(turn->engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = limit });
     slice_slot(turn->slice, slot->id);
     return slot;
 }
@@ -287,7 +325,8 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
 {
     struct store *store = turn->engine->store;
     struct slot row;
-    if (turn->slice->failed || PLANT(slot_unlocked)) return slot;
+    if (turn->slice->failed || PLANT(slot_unlocked))
+        return slot;
     if (!store->ops->slot_lock(store, turn->arena, slot->id, &row, turn->err)) {
         turn->slice->failed = true;
         return slot;
@@ -299,14 +338,19 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
     return slot;
 }
 
-/* It is the same slot by its number, whoever makes it again. A narrow turn finds its row, or is taken once more, wide (slot_own). */
+/* It is the same slot by its number, whoever makes it again. A narrow turn finds its row, or is taken once more, wide
+ * (slot_own). */
 static void rows_slot_open(void *owner, int64_t id, struct str tenant, const struct spec *spec)
 {
     struct engine *engine = owner;
-    if (map_find(&engine->slots, (uint64_t)id)) return;
+    if (map_find(&engine->slots, (uint64_t)id))
+        return;
     struct str names = spec->semaphores, name = { 0 };
-    if (id >= SLOT_KEYED) name = str_fmt(&engine->turn_arena, SLOT_KEY "%.*s", STR_ARG(spec->slot_key));
-    else while (str_cut(&names, SPEC_JOINT, &name) && slot_of_name(&engine->turn_arena, tenant, name) != id) continue;
+    if (id >= SLOT_KEYED)
+        name = str_fmt(&engine->turn_arena, SLOT_KEY "%.*s", STR_ARG(spec->slot_key));
+    else
+        while (str_cut(&names, SPEC_JOINT, &name) && slot_of_name(&engine->turn_arena, tenant, name) != id)
+            continue;
     slot_put(engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = 1 });
 }
 
@@ -318,14 +362,16 @@ static const struct slot *rows_slot(void *owner, int64_t id)
     return engine->narrow ? slot_own(engine->narrow, slot) : slot;
 }
 
-/* --- specs --------------------------------------------------------------------------------------------------------------------- */
+/* --- specs --- */
 
 void caches_trim(struct engine *engine)
 {
     bool full = engine->specs.n >= SPECS_CACHED_MAX || engine->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX;
     bool over = engine->hour_over && !PLANT(caches_kept);
-    if (full || over) caches_specs_drop(engine);
-    if (over) definitions_drop(engine);
+    if (full || over)
+        caches_specs_drop(engine);
+    if (over)
+        definitions_drop(engine);
     engine->hour_over = false;
 }
 
@@ -339,28 +385,35 @@ void caches_specs_drop(struct engine *engine)
 /* Names of semaphores, for who makes their slots again. */
 static struct str semaphores_of(struct engine *engine, const struct task_def *def)
 {
-    if (!def->n_semaphores) return (struct str){ 0 };
+    if (!def->n_semaphores)
+        return (struct str){ 0 };
     return parts_join(&engine->spec_arena, def->semaphores, def->n_semaphores);
 }
 
-int64_t cache_spec_get(struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots)
+int64_t cache_spec_get(
+    struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots)
 {
     struct engine *engine = turn->engine;
-    if (turn->widened) return 0; /* nothing will come of it, and what it refers to may not be there */
+    if (turn->widened)
+        return 0; /* nothing will come of it, and what it refers to may not be there */
     const struct task_class *class_ = class_id ? map_find(&engine->classes, (uint64_t)class_id) : NULL;
     struct str key = class_ ? class_->key : (struct str){ 0 };
     int64_t policy[4] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on, (int64_t)key.len };
     size_t head = sizeof policy + n_slots * sizeof *slots + key.len;
     char *bytes = arena_alloc(turn->arena, head + def->body.len + 1);
     memcpy(bytes, policy, sizeof policy);
-    if (n_slots) memcpy(bytes + sizeof policy, slots, n_slots * sizeof *slots);
-    if (key.len) memcpy(bytes + head - key.len, key.ptr, key.len);
-    if (def->body.len) memcpy(bytes + head, def->body.ptr, def->body.len);
+    if (n_slots)
+        memcpy(bytes + sizeof policy, slots, n_slots * sizeof *slots);
+    if (key.len)
+        memcpy(bytes + head - key.len, key.ptr, key.len);
+    if (def->body.len)
+        memcpy(bytes + head, def->body.ptr, def->body.len);
     struct str text = { bytes, head + def->body.len };
     struct spec *spec = smap_find(&engine->spec_texts, text);
     if (!spec) {
         int64_t *ids = ARENA_ARRAY(&engine->spec_arena, int64_t, n_slots + 1);
-        if (n_slots) memcpy(ids, slots, n_slots * sizeof *slots);
+        if (n_slots)
+            memcpy(ids, slots, n_slots * sizeof *slots);
         spec = ARENA_NEW(&engine->spec_arena, struct spec);
         struct str kept = str_dup(&engine->spec_arena, text);
         *spec = (struct spec){ .id = spec_number(turn),
@@ -384,19 +437,23 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
 {
     struct engine *engine = owner;
     struct spec *spec = map_find(&engine->specs, (uint64_t)id);
-    if (spec) return spec;
+    if (spec)
+        return spec;
     spec = ARENA_NEW(&engine->spec_arena, struct spec);
-    if (!engine->store->ops->load_spec(engine->store, &engine->spec_arena, id, spec, err)) return NULL;
+    if (!engine->store->ops->load_spec(engine->store, &engine->spec_arena, id, spec, err))
+        return NULL;
     map_put(&engine->specs, (uint64_t)id, spec);
     return spec;
 }
 
-/* --- executors ----------------------------------------------------------------------------------------------------------------- */
+/* --- executors --- */
 
 static size_t executor_bytes(const struct executor *row)
 {
-    size_t bytes = row->name.len + row->instance.len + row->host.len + row->version.len + row->zone.len + row->tenant.len;
-    for (size_t i = 0; i < row->n_labels; i++) bytes += row->labels[i].name.len + row->labels[i].value.len;
+    size_t bytes =
+        row->name.len + row->instance.len + row->host.len + row->version.len + row->zone.len + row->tenant.len;
+    for (size_t i = 0; i < row->n_labels; i++)
+        bytes += row->labels[i].name.len + row->labels[i].value.len;
     return bytes + row->n_labels * sizeof *row->labels + row->tenant.len + 1 + row->name.len;
 }
 
@@ -411,17 +468,20 @@ static void executor_own(struct known_executor *known, const struct executor *ro
     for (size_t i = 0; i < row->n_labels; i++)
         copy->labels[i] = (struct label){ text_keep(&at, row->labels[i].name), text_keep(&at, row->labels[i].value) };
     struct str *texts[] = { &copy->name, &copy->instance, &copy->host, &copy->version, &copy->zone, &copy->tenant };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = text_keep(&at, *texts[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        *texts[i] = text_keep(&at, *texts[i]);
     bool named = copy->tenant.len && !str_eqz(copy->tenant, TENANT_DEFAULT); /* as tenant_subject */
     char *subject = at;
-    if (named) text_keep(&at, copy->tenant), *at++ = '/';
+    if (named)
+        text_keep(&at, copy->tenant), *at++ = '/';
     text_keep(&at, copy->name);
     known->subject = (struct str){ subject, (size_t)(at - subject) };
 }
 
 void caches_texts_free(struct engine *engine)
 {
-    for (size_t i = 0; i < engine->n_texts_old; i++) mem_free(engine->texts_old[i]);
+    for (size_t i = 0; i < engine->n_texts_old; i++)
+        mem_free(engine->texts_old[i]);
     engine->n_texts_old = 0;
 }
 
@@ -445,10 +505,12 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
         tenant_executors_moved(engine, row, 1);
     } else {
         text_old(engine, known->texts); /* events of this turn may name it */
-        if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
+        if (smap_find(&engine->executor_names, known->subject) == known)
+            smap_take(&engine->executor_names, known->subject);
     }
     executor_own(known, row);
-    if (known->fits) memset(known->fits, 0, known->n_fits);
+    if (known->fits)
+        memset(known->fits, 0, known->n_fits);
     smap_put(&engine->executor_names, known->subject, known);
     crew_join(engine, known);
     pthread_mutex_unlock(&engine->heard_lock);
@@ -458,10 +520,12 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
 void cache_executor_drop(struct engine *engine, int64_t id)
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)id);
-    if (!known) return;
+    if (!known)
+        return;
     pthread_mutex_lock(&engine->heard_lock);
     map_take(&engine->executors, (uint64_t)id);
-    if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
+    if (smap_find(&engine->executor_names, known->subject) == known)
+        smap_take(&engine->executor_names, known->subject);
     known->row.state = EXECUTOR_LOST;
     crew_leave(engine, known);
     silence_forget(engine, known);
@@ -473,12 +537,13 @@ void cache_executor_drop(struct engine *engine, int64_t id)
     mem_free(known);
 }
 
-/* --- recent tasks ---------------------------------------------------------------------------------------------------------------- */
+/* --- recent tasks --- */
 
 static struct str recent_text_keep(char **at, struct str s)
 {
     struct str kept = { *at, s.len };
-    if (s.len) memcpy(*at, s.ptr, s.len);
+    if (s.len)
+        memcpy(*at, s.ptr, s.len);
     *at += s.len;
     return s.len ? kept : (struct str){ 0 };
 }
@@ -487,7 +552,8 @@ static void recent_put(struct engine *engine, const struct task *row)
 {
     struct recent *recent = &engine->recent[(size_t)row->id & (TASKS_RECENT - 1)];
     if (row->name.len + row->variant.len + row->reason.len + row->unique.len > sizeof recent->text) {
-        if (recent->row.id == row->id) recent->row.id = 0;
+        if (recent->row.id == row->id)
+            recent->row.id = 0;
         return;
     }
     char *at = recent->text;
@@ -501,17 +567,20 @@ static void recent_put(struct engine *engine, const struct task *row)
 
 void recent_follow(struct turn *turn)
 {
-    if (!turn->engine->recent) return;
-    MAP_EACH(&turn->slice->nodes, e) {
+    if (!turn->engine->recent)
+        return;
+    MAP_EACH (&turn->slice->nodes, e) {
         const struct node *node = e->value;
-        if (node->dirty) recent_put(turn->engine, &node->row);
+        if (node->dirty)
+            recent_put(turn->engine, &node->row);
     }
 }
 
 bool recent_row(const struct engine *engine, int64_t id, const struct task **out)
 {
     const struct recent *recent = engine->recent ? &engine->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
-    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->recent_since || engine->narrow) return false;
+    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->recent_since || engine->narrow)
+        return false;
     *out = &recent->row;
     return true;
 }
@@ -520,7 +589,8 @@ bool recent_row(const struct engine *engine, int64_t id, const struct task **out
 static bool recent_find(struct engine *engine, struct arena *arena, int64_t id, struct task *out)
 {
     const struct task *row;
-    if (!recent_row(engine, id, &row)) return false;
+    if (!recent_row(engine, id, &row))
+        return false;
     *out = *row;
     row_copy_task(arena, out);
     return true;
@@ -538,7 +608,7 @@ static void recent_open(struct engine *engine)
     engine->recent = mem_alloc_zero(TASKS_RECENT * sizeof *engine->recent);
 }
 
-/* --- the store's rows ------------------------------------------------------------------------------------------------------------ */
+/* --- the store's rows --- */
 
 static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
@@ -551,35 +621,38 @@ static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task 
     return store->ops->load_task(store, arena, id, out, out_found, err);
 }
 
-static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+static bool rows_edges(
+    void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
 {
     struct store *store = ((struct engine *)owner)->store;
     return store->ops->load_edges(store, arena, id, by_pred, out, out_n, err);
 }
 
-static bool rows_outs_after(
-    void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out, size_t *out_n, struct err *err)
+static bool rows_outs_after(void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct store *store = ((struct engine *)owner)->store;
     return store->ops->load_outs(store, arena, pred, after, n, out, out_n, err);
 }
 
-static bool rows_outs_others(
-    void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+static bool rows_outs_others(void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct store *store = ((struct engine *)owner)->store;
     return store->ops->load_others_outs(store, arena, pred, but, out, out_n, err);
 }
 
-static bool rows_holds_of(
-    void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool rows_holds_of(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct engine *engine = owner;
-    if (engine->narrow && kind != HOLD_slot) turn_widen(engine->narrow); /* those of a slot are its owner's */
+    if (engine->narrow && kind != HOLD_slot)
+        turn_widen(engine->narrow); /* those of a slot are its owner's */
     return engine->store->ops->holds_of(engine->store, arena, kind, key, n, out, out_n, err);
 }
 
-static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool rows_holds_of_task(
+    void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct store *store = ((struct engine *)owner)->store;
     return store->ops->holds_of_task(store, arena, task, out, out_n, err);
@@ -592,19 +665,29 @@ static bool rows_served(void *owner, int64_t class_id)
 
 struct rows caches_rows(struct engine *engine)
 {
-    return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges,
-                          .outs_after = rows_outs_after, .outs_others = rows_outs_others, .spec = rows_spec, .holds_of = rows_holds_of,
-                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
-                          .slot_open = rows_slot_open, .class_there = rows_class_there,
-                          .class_make = rows_class_make, .served = rows_served };
+    return (struct rows){ .owner = engine,
+        .task = rows_task,
+        .edges = rows_edges,
+        .outs_after = rows_outs_after,
+        .outs_others = rows_outs_others,
+        .spec = rows_spec,
+        .holds_of = rows_holds_of,
+        .holds_of_task = rows_holds_of_task,
+        .lane = rows_lane,
+        .slot = rows_slot,
+        .slot_open = rows_slot_open,
+        .class_there = rows_class_there,
+        .class_make = rows_class_make,
+        .served = rows_served };
 }
 
 /* Executors that a turn made which came to nothing: their numbers will be given to others. */
 static void executors_unmake(struct engine *engine)
 {
-    MAP_EACH(&engine->executors, e) {
+    MAP_EACH (&engine->executors, e) {
         const struct known_executor *known = e->value;
-        if (known->row.id >= engine->head.next_executor) cache_executor_drop(engine, known->row.id);
+        if (known->row.id >= engine->head.next_executor)
+            cache_executor_drop(engine, known->row.id);
     }
 }
 
@@ -622,7 +705,9 @@ void caches_drop(struct engine *engine)
     schedules_drop(engine);
     recent_drop(engine);
     arena_reset(&engine->cache_arena);
-    MAP_EACH(&engine->executors, e) tenant_executors_moved(engine, &((const struct known_executor *)e->value)->row, 1); /* these stay */
+    /* these stay */
+    MAP_EACH (&engine->executors, e)
+        tenant_executors_moved(engine, &((const struct known_executor *)e->value)->row, 1);
 }
 
 /* text_refresh: the kept text when it is the same, so that following others for years doesn't fill the memory. */
@@ -636,11 +721,14 @@ static struct known_executor *executor_refresh(struct engine *engine, const stru
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
     bool same = known && str_eq(known->row.name, row->name) && str_eq(known->row.instance, row->instance) &&
-                str_eq(known->row.host, row->host) && str_eq(known->row.version, row->version) && str_eq(known->row.zone, row->zone) &&
-                str_eq(known->row.tenant, row->tenant) && known->row.kinds == row->kinds && known->row.n_labels == row->n_labels;
+                str_eq(known->row.host, row->host) && str_eq(known->row.version, row->version) &&
+                str_eq(known->row.zone, row->zone) && str_eq(known->row.tenant, row->tenant) &&
+                known->row.kinds == row->kinds && known->row.n_labels == row->n_labels;
     for (size_t i = 0; same && i < row->n_labels; i++)
-        same = str_eq(known->row.labels[i].name, row->labels[i].name) && str_eq(known->row.labels[i].value, row->labels[i].value);
-    if (!same) return cache_executor_put(engine, row);
+        same = str_eq(known->row.labels[i].name, row->labels[i].name) &&
+               str_eq(known->row.labels[i].value, row->labels[i].value);
+    if (!same)
+        return cache_executor_put(engine, row);
     bool changed = known->row.state != row->state;
     known->row.slots = row->slots;
     known->row.state = row->state;
@@ -649,7 +737,8 @@ static struct known_executor *executor_refresh(struct engine *engine, const stru
     known->row.failed = row->failed;
     known->row.owner = row->owner;
     known->row.silent = row->silent;
-    if (changed) crew_state(engine, known);
+    if (changed)
+        crew_state(engine, known);
     return changed ? known : NULL;
 }
 
@@ -678,23 +767,29 @@ void caches_refresh(struct engine *engine, const struct others *others)
         lane->paused_reason = text_refresh(engine, was.paused_reason, row->paused_reason);
     }
     for (size_t i = 0; i < others->n_classes; i++)
-        if (!map_find(&engine->classes, (uint64_t)others->classes[i]->id)) class_put(engine, others->classes[i]);
+        if (!map_find(&engine->classes, (uint64_t)others->classes[i]->id))
+            class_put(engine, others->classes[i]);
     for (size_t i = 0; i < others->n_slots; i++) {
         const struct slot *row = others->slots[i];
         struct slot *slot = map_find(&engine->slots, (uint64_t)row->id);
-        if (!slot) slot = slot_put(engine, row);
+        if (!slot)
+            slot = slot_put(engine, row);
         slot->limit = row->limit;
-        if (PLANT(slots_unfollowed)) continue;
+        if (PLANT(slots_unfollowed))
+            continue;
         slot->used = row->used;
         slot->waiting = row->waiting;
         slot_note(engine, slot);
     }
     for (size_t i = 0; i < others->n_executors; i++) {
         struct known_executor *changed = executor_refresh(engine, others->executors[i]);
-        if (changed && !PLANT(served_unfollowed)) served_look(engine, changed);
+        if (changed && !PLANT(served_unfollowed))
+            served_look(engine, changed);
     }
-    for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
-    if (others->n_lanes) caches_held(engine);
+    for (size_t i = 0; i < others->n_archives; i++)
+        archive_put(engine, others->archives[i]);
+    if (others->n_lanes)
+        caches_held(engine);
 }
 
 bool caches_load(struct engine *engine, struct err *err)
@@ -706,7 +801,8 @@ bool caches_load(struct engine *engine, struct err *err)
     struct slot **slots;
     struct executor **executors;
     size_t n_lanes, n_classes, n_slots, n_executors;
-    bool ok = store->ops->load_head(store, &engine->head, err) && store->ops->load_lanes(store, &scratch, &lanes, &n_lanes, err) &&
+    bool ok = store->ops->load_head(store, &engine->head, err) &&
+              store->ops->load_lanes(store, &scratch, &lanes, &n_lanes, err) &&
               store->ops->load_classes(store, &scratch, &classes, &n_classes, err) &&
               store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
               store->ops->load_executors(store, &scratch, &executors, &n_executors, err);
@@ -714,17 +810,23 @@ bool caches_load(struct engine *engine, struct err *err)
     engine->own_seq = 0;
     if (ok) {
         recent_open(engine);
-        lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */
-        for (size_t i = 0; i < n_lanes; i++) lane_put(engine, lanes[i]);
+        /* unless it is stored */
+        lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") });
+        for (size_t i = 0; i < n_lanes; i++)
+            lane_put(engine, lanes[i]);
         caches_held(engine);
-        for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i])->used = 0; /* nobody knows when */
-        for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
+        for (size_t i = 0; i < n_classes; i++)
+            class_put(engine, classes[i])->used = 0; /* nobody knows when */
+        for (size_t i = 0; i < n_slots; i++)
+            slot_put(engine, slots[i]);
         slots_admit_all(engine);
         engine->tells_due = true;
-        for (size_t i = 0; i < n_executors; i++) executor_refresh(engine, executors[i]);
-        MAP_EACH(&engine->executors, e) { /* a class that came to nothing may have had the number of another one */
+        for (size_t i = 0; i < n_executors; i++)
+            executor_refresh(engine, executors[i]);
+        MAP_EACH (&engine->executors, e) { /* a class that came to nothing may have had the number of another one */
             struct known_executor *known = e->value;
-            if (known->fits) memset(known->fits, 0, known->n_fits);
+            if (known->fits)
+                memset(known->fits, 0, known->n_fits);
             silence_watch(engine, known);
         }
         served_load(engine);

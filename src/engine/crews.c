@@ -1,9 +1,9 @@
-/* crews: how many executors could be given tasks of a class, for `why`. Those that can do the same (tenant, zone, kinds, labels) are one
- * crew, which is counted: a question costs a look at each crew, not at each executor.
+/* crews: how many executors could be given tasks of a class, for `why`. Those that can do the same (tenant, zone,
+ * kinds, labels) are one crew, which is counted: a question costs a look at each crew, not at each executor.
  *
- * Who is alive is a matter of time: of each crew those who were heard stand in the order in which that was, so whoever asks finds those
- * who have fallen silent since at the front, and each of them is taken out once. All of it is under heard_lock: the api asks beside the
- * turns. */
+ * Who is alive is a matter of time: of each crew those who were heard stand in the order in which that was, so whoever
+ * asks finds those who have fallen silent since at the front, and each of them is taken out once. All of it is under
+ * heard_lock: the api asks beside the turns. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -12,17 +12,18 @@
 struct crew {
     struct executor like; /* what they have in common; its texts are in: */
     struct str key;
-    char *text;           /* of the key */
+    char *text; /* of the key */
     size_t n;
     int64_t counts[CREW_PLACES][EXECUTOR_LOST + 1]; /* by what was heard of them, and by state */
-    struct list live;     /* those who are CREW_LIVE, by when they were heard */
-    struct list active;   /* those who are counted as such */
+    struct list live;                               /* those who are CREW_LIVE, by when they were heard */
+    struct list active;                             /* those who are counted as such */
 };
 
 static struct str key_keep(char **at, struct str s, char end)
 {
     struct str kept = { *at, s.len };
-    if (s.len) memcpy(*at, s.ptr, s.len);
+    if (s.len)
+        memcpy(*at, s.ptr, s.len);
     *at += s.len;
     *(*at)++ = end;
     return kept;
@@ -54,14 +55,17 @@ static void crew_free(struct crew *crew)
 static struct crew *crew_of(struct engine *engine, const struct executor *row)
 {
     size_t bytes = row->tenant.len + row->zone.len + 2 + sizeof row->kinds;
-    for (size_t i = 0; i < row->n_labels; i++) bytes += row->labels[i].name.len + row->labels[i].value.len + 2;
+    for (size_t i = 0; i < row->n_labels; i++)
+        bytes += row->labels[i].name.len + row->labels[i].value.len + 2;
     struct crew *crew = mem_alloc_zero(sizeof *crew);
     crew->text = mem_alloc(bytes);
     crew->like.labels = mem_alloc((row->n_labels + 1) * sizeof *row->labels);
     crew->key = key_make(crew->text, row, &crew->like);
     struct crew *known = smap_find(&engine->crews, crew->key);
-    if (known) crew_free(crew);
-    else smap_put(&engine->crews, crew->key, crew);
+    if (known)
+        crew_free(crew);
+    else
+        smap_put(&engine->crews, crew->key, crew);
     return known ? known : crew;
 }
 
@@ -70,8 +74,10 @@ static void crew_count(struct known_executor *known)
     struct crew *crew = known->crew;
     known->counted_as = known->row.state;
     crew->counts[known->place][known->counted_as]++;
-    if (known->counted_as != EXECUTOR_ACTIVE) list_remove(&crew->active, &known->active);
-    else if (!known->active.in) list_append(&crew->active, &known->active);
+    if (known->counted_as != EXECUTOR_ACTIVE)
+        list_remove(&crew->active, &known->active);
+    else if (!known->active.in)
+        list_append(&crew->active, &known->active);
 }
 
 /* Counts the executor where it stands now. */
@@ -86,12 +92,14 @@ static void crew_move(struct known_executor *known, enum crew_place place)
 void crew_leave(struct engine *engine, struct known_executor *known)
 {
     struct crew *crew = known->crew;
-    if (!crew) return;
+    if (!crew)
+        return;
     crew->counts[known->place][known->counted_as]--;
     list_remove(&crew->live, &known->among);
     list_remove(&crew->active, &known->active);
     known->crew = NULL;
-    if (--crew->n) return;
+    if (--crew->n)
+        return;
     smap_take(&engine->crews, crew->key);
     crew_free(crew);
 }
@@ -103,12 +111,14 @@ void crew_join(struct engine *engine, struct known_executor *known)
     known->crew->n++;
     known->place = CREW_UNHEARD;
     crew_count(known);
-    if (known->heard) crew_heard(known);
+    if (known->heard)
+        crew_heard(known);
 }
 
 void crew_heard(struct known_executor *known)
 {
-    if (!known->crew) return;
+    if (!known->crew)
+        return;
     list_remove(&known->crew->live, &known->among);
     list_append(&known->crew->live, &known->among);
     crew_move(known, CREW_LIVE);
@@ -117,7 +127,8 @@ void crew_heard(struct known_executor *known)
 void crew_state(struct engine *engine, struct known_executor *known)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    if (known->crew) crew_move(known, known->place);
+    if (known->crew)
+        crew_move(known, known->place);
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
@@ -126,7 +137,8 @@ static void crew_look(struct engine *engine, struct crew *crew, int64_t now)
 {
     for (struct list_node *at; (at = crew->live.first);) {
         struct known_executor *known = CONTAINER_OF(at, struct known_executor, among);
-        if (now - known->heard <= executor_silent_ms(engine)) return;
+        if (now - known->heard <= executor_silent_ms(engine))
+            return;
         list_remove(&crew->live, at);
         crew_move(known, CREW_SILENT);
     }
@@ -138,17 +150,20 @@ void engine_crew(struct engine *engine, const struct task_class *class_, struct 
     *out = (struct why_crew){ 0 };
     pthread_mutex_lock(&engine->heard_lock);
     bool believed = engine->beside && now - engine->began <= executor_silent_ms(engine); /* as executor_live */
-    SMAP_EACH(&engine->crews, e) {
+    SMAP_EACH (&engine->crews, e) {
         struct crew *crew = e->value;
-        if (!class_fits(class_, &crew->like)) continue;
+        if (!class_fits(class_, &crew->like))
+            continue;
         crew_look(engine, crew, now);
         out->fit += crew->n;
         out->live += crew->live.n;
         out->open += (size_t)crew->counts[CREW_LIVE][EXECUTOR_ACTIVE];
-        for (int place = 0; place < CREW_PLACES; place++) out->active += (size_t)crew->counts[place][EXECUTOR_ACTIVE];
+        for (int place = 0; place < CREW_PLACES; place++)
+            out->active += (size_t)crew->counts[place][EXECUTOR_ACTIVE];
         for (int state = EXECUTOR_ACTIVE; believed && state < EXECUTOR_LOST; state++)
             out->live += (size_t)crew->counts[CREW_UNHEARD][state];
-        if (believed) out->open += (size_t)crew->counts[CREW_UNHEARD][EXECUTOR_ACTIVE];
+        if (believed)
+            out->open += (size_t)crew->counts[CREW_UNHEARD][EXECUTOR_ACTIVE];
     }
     pthread_mutex_unlock(&engine->heard_lock);
 }
@@ -157,9 +172,10 @@ struct known_executor *crew_serves(struct engine *engine, const struct task_clas
 {
     struct list_node *first = NULL;
     pthread_mutex_lock(&engine->heard_lock);
-    SMAP_EACH(&engine->crews, e) {
+    SMAP_EACH (&engine->crews, e) {
         struct crew *crew = e->value;
-        if (!first && crew->active.first && class_fits(class_, &crew->like)) first = crew->active.first;
+        if (!first && crew->active.first && class_fits(class_, &crew->like))
+            first = crew->active.first;
     }
     pthread_mutex_unlock(&engine->heard_lock);
     return first ? CONTAINER_OF(first, struct known_executor, active) : NULL;
@@ -167,6 +183,7 @@ struct known_executor *crew_serves(struct engine *engine, const struct task_clas
 
 void crews_free(struct engine *engine)
 {
-    SMAP_EACH(&engine->crews, e) crew_free(e->value);
+    SMAP_EACH (&engine->crews, e)
+        crew_free(e->value);
     smap_release(&engine->crews);
 }

@@ -24,7 +24,7 @@ static bool zone_is_known(void *context, struct str name)
     return known;
 }
 
-/* --- what the store keeps ------------------------------------------------------------------------------------------------------------- */
+/* --- what the store keeps --- */
 
 static void text_write(struct definition *definition, struct str fault)
 {
@@ -48,8 +48,7 @@ static void text_write(struct definition *definition, struct str fault)
     buf_release(&out);
 }
 
-/* --- what a turn makes tasks of ----------------------------------------------------------------------------------------------------------
- */
+/* --- what a turn makes tasks of --- */
 
 static struct label *labels_sorted(struct arena *arena, const struct workflow_pairs *labels)
 {
@@ -101,8 +100,7 @@ static void defs_make(struct definition *definition)
     buf_release(&body);
 }
 
-/* --- faults ------------------------------------------------------------------------------------------------------------------------------
- */
+/* --- faults --- */
 
 static void faults_tell(struct definition *definition)
 {
@@ -119,11 +117,13 @@ static void faults_tell(struct definition *definition)
     ASSERT(first != NULL);
     size_t more = definition->diags.n_errors - 1;
     struct str file = first->place.file ? first->place.file->name : STR("_workflows");
-    struct str message = str_sub(first->message, 0, first->message.len < SUMMARY_BYTES ? first->message.len : SUMMARY_BYTES);
-    struct str place = first->place.line ? str_fmt(&definition->arena, ":%u:%u", first->place.line, first->place.column) : STR("");
+    struct str message =
+        str_sub(first->message, 0, first->message.len < SUMMARY_BYTES ? first->message.len : SUMMARY_BYTES);
+    struct str place =
+        first->place.line ? str_fmt(&definition->arena, ":%u:%u", first->place.line, first->place.column) : STR("");
     struct str rest = more > 0 ? str_fmt(&definition->arena, " (and %zu more)", more) : STR("");
-    definition->summary =
-        str_fmt(&definition->arena, "%.*s%.*s: %.*s%.*s", STR_ARG(file), STR_ARG(place), STR_ARG(message), STR_ARG(rest));
+    definition->summary = str_fmt(
+        &definition->arena, "%.*s%.*s: %.*s%.*s", STR_ARG(file), STR_ARG(place), STR_ARG(message), STR_ARG(rest));
 }
 
 /* faults_place: what was wrong with the files before they could be parsed, a line each: FILE: error: WHAT. */
@@ -132,15 +132,15 @@ static void faults_place(struct definition *definition, struct str fault)
     for (struct str rest = fault, line; str_cut(&rest, '\n', &line);) {
         const char *at = line.len > 0 ? memmem(line.ptr, line.len, FAULT_WORD, strlen(FAULT_WORD)) : NULL;
         struct diag_file *file = ARENA_NEW(&definition->arena, struct diag_file);
-        *file = (struct diag_file){ .name = at != NULL ? str_dup(&definition->arena, str_sub(line, 0, (size_t)(at - line.ptr)))
-                                                       : STR("_workflows") };
+        *file = (struct diag_file){ .name = at != NULL
+                                                ? str_dup(&definition->arena, str_sub(line, 0, (size_t)(at - line.ptr)))
+                                                : STR("_workflows") };
         struct str what = at != NULL ? str_sub(line, (size_t)(at - line.ptr) + strlen(FAULT_WORD), line.len) : line;
         diag_error(&definition->diags, (struct diag_place){ file, 0, 0 }, "%.*s", STR_ARG(what));
     }
 }
 
-/* --- life --------------------------------------------------------------------------------------------------------------------------------
- */
+/* --- life --- */
 
 struct definition *definition_read(const struct definition_file *files, size_t n, struct str fault)
 {
@@ -180,9 +180,10 @@ struct definition *definition_of_text(struct str text)
     struct arena scratch = { 0 };
     struct definition_file *files = ARENA_ARRAY(&scratch, struct definition_file, n + 1);
     for (size_t i = 0; i < n; i++) {
-        const json_t *name = json_object_get(json_array_get(list, i), "name"), *body = json_object_get(json_array_get(list, i), "text");
+        const json_t *name = json_object_get(json_array_get(list, i), "name"),
+                     *body = json_object_get(json_array_get(list, i), "text");
         files[i] = (struct definition_file){ { json_string_value(name), json_string_length(name) },
-                                             { json_string_value(body), json_string_length(body) } };
+            { json_string_value(body), json_string_length(body) } };
     }
     struct str said = { json_string_value(fault), json_string_length(fault) };
     if (root == NULL)

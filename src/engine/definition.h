@@ -1,8 +1,9 @@
 /* definition: the workflow files of one revision, read once: what a turn needs to make its tasks.
  *
- * Reading never fails: files with faults give a definition that isn't valid and carries its diagnostics as a compiler prints them. It
- * doesn't change afterwards and may be shared between threads; the last definition_release frees it. `text` is what the store keeps (a JSON
- * document of names and texts of the files); definition_of_text reads it again to an equal definition. */
+ * Reading never fails: files with faults give a definition that isn't valid and carries its diagnostics as a compiler
+ * prints them. It doesn't change afterwards and may be shared between threads; the last definition_release frees it.
+ * `text` is what the store keeps (a JSON document of names and texts of the files); definition_of_text reads it again
+ * to an equal definition. */
 #ifndef WEIR_ENGINE_DEFINITION_H
 #define WEIR_ENGINE_DEFINITION_H
 
@@ -32,7 +33,8 @@ struct definition {
 };
 
 struct definition *definition_read(
-    const struct definition_file *files, size_t n, struct str fault); /* fault: not empty: reading the folder failed so */
+    /* fault: not empty: reading the folder failed so */
+    const struct definition_file *files, size_t n, struct str fault);
 /* definition_def: what the engine takes of one task. Its body is in the arena, other texts are where the task's are. */
 struct task_def definition_def(struct arena *arena, const struct workflow_task *task, struct buf *scratch);
 struct definition *definition_of_text(struct str text);

@@ -4,20 +4,22 @@
 #include "engine/turn.h"
 #include "io/clock.h"
 
-/* --- life ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 /* Lanes that were resumed but whose tasks have not all been returned. */
 static bool resuming_load(struct engine *engine, struct err *err)
 {
     bool ok = true;
     engine->n_resuming = 0;
-    MAP_EACH(&engine->lanes, e) {
+    MAP_EACH (&engine->lanes, e) {
         const struct lane *lane = e->value;
         struct hold *holds;
         size_t n = 0;
-        if (!ok || lane->paused_since) continue;
+        if (!ok || lane->paused_since)
+            continue;
         ok = engine->store->ops->holds_of(engine->store, &engine->turn_arena, HOLD_pause, lane->id, 1, &holds, &n, err);
-        if (n) *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = lane->id;
+        if (n)
+            *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = lane->id;
     }
     return ok;
 }
@@ -25,15 +27,17 @@ static bool resuming_load(struct engine *engine, struct err *err)
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->lives = (struct list){ 0 };
+    MAP_EACH (&engine->executors, e)
+        ((struct known_executor *)e->value)->lives = (struct list){ 0 };
     pthread_mutex_unlock(&engine->heard_lock);
-    MAP_EACH(&engine->lives, e) {
+    MAP_EACH (&engine->lives, e) {
         heap_take(&engine->deadlines, &((struct live *)e->value)->deadline);
         mem_free(e->value);
     }
     map_clear(&engine->lives);
     caches_drop(engine);
-    if (!caches_load(engine, err) || !resuming_load(engine, err) || !leases_load(engine, boot, err) || !tokens_load(engine, err))
+    if (!caches_load(engine, err) || !resuming_load(engine, err) || !leases_load(engine, boot, err) ||
+        !tokens_load(engine, err))
         return false;
     engine->next_time = 0; /* look again */
     engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
@@ -46,7 +50,8 @@ bool engine_recover(struct engine *engine, struct command **commands, size_t n, 
 {
     commands_undo(engine, commands, n);
     caches_drop(engine);
-    if (!caches_load(engine, err) || !resuming_load(engine, err)) return false;
+    if (!caches_load(engine, err) || !resuming_load(engine, err))
+        return false;
     engine->stale = !engine->store->exclusive; /* what others did meanwhile to leases isn't in the caches */
     leases_watch_anew(engine, boot);
     leases_count(engine);
@@ -63,21 +68,26 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     turn_open(&turn, engine, wall, boot, err);
     bool ok = engine->store->ops->begin(engine->store, err) && others_follow(&turn, err);
     engine->beside = ok && duties_elsewhere(engine);
-    if (ok) site_start(&turn);
-    if (ok) clock_tick(&turn);
-    slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
+    if (ok)
+        site_start(&turn);
+    if (ok)
+        clock_tick(&turn);
+    slice_event(turn.slice,
+        &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
     slots_admit(&turn);
     slice_settle(turn.slice);
     if (ok && (turn.slice->failed || !turn_commit(&turn, err))) {
         engine->store->ops->rollback(engine->store);
         ok = false;
     }
-    if (ok) turn_follow(&turn);
+    if (ok)
+        turn_follow(&turn);
     turn_close(&turn);
     return ok && resuming_load(engine, err);
 }
 
-/* A crash between a commit and the sealing of its logs leaves them open: those that nobody will add to any more are sealed now. */
+/* A crash between a commit and the sealing of its logs leaves them open: those that nobody will add to any more are
+ * sealed now. */
 static void log_seal_left(void *owner, int64_t id, int64_t grant)
 {
     struct engine *engine = owner;
@@ -88,12 +98,15 @@ static void log_seal_left(void *owner, int64_t id, int64_t grant)
     bool found, stored = false;
     const struct store_ops *ops = engine->store->ops;
     bool known = ops->load_task(engine->store, &scratch, id, &task, &found, &ignored);
-    if (known && found) known = ops->load_attempt(engine->store, id, grant, &attempt, &stored, &ignored);
+    if (known && found)
+        known = ops->load_attempt(engine->store, id, grant, &attempt, &stored, &ignored);
     bool over = !found || task.grant > grant || (stored && attempt.finished > 0 && attempt.outcome != OUTCOME_lost);
     int64_t size = 0, ends = stored ? attempt.log_bytes : 0;
     bool whole = ends <= 0 || !logs_size(engine->config.logs, id, grant, &size, &ignored) || size >= ends;
-    if (known && over && whole) logs_seal(engine->config.logs, id, grant);
-    else if (known && over) logs_expect(engine->config.logs, id, grant, ends); /* its executor has the rest */
+    if (known && over && whole)
+        logs_seal(engine->config.logs, id, grant);
+    else if (known && over)
+        logs_expect(engine->config.logs, id, grant, ends); /* its executor has the rest */
     arena_release(&scratch);
 }
 
@@ -113,9 +126,12 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
         .began = boot,
         .offset = OFFSET_UNKNOWN,
         .schedules_offset = OFFSET_UNKNOWN };
-    if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
-    if (engine->config.keys_ms <= 0) engine->config.keys_ms = IDEMPOTENCY_MS;
-    if (engine->config.silent_ms <= 0) engine->config.silent_ms = SILENT_MS;
+    if (engine->config.lease_ms <= 0)
+        engine->config.lease_ms = 15000;
+    if (engine->config.keys_ms <= 0)
+        engine->config.keys_ms = IDEMPOTENCY_MS;
+    if (engine->config.silent_ms <= 0)
+        engine->config.silent_ms = SILENT_MS;
     engine->batch = config->batch ? config->batch : BATCH;
     engine->many = config->many ? config->many : GRANTS_MANY;
     pthread_mutex_init(&engine->heard_lock, NULL);
@@ -124,20 +140,22 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     engine->rows = caches_rows(engine);
     atomic_store(&engine->seals_due, INT64_MAX);
     space_open(&engine->space, config->data_dir);
-    bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) && tokens_load(engine, err) &&
-              wall_load(engine, boot, err) && start_turn(engine, wall, boot, err);
+    bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) &&
+              tokens_load(engine, err) && wall_load(engine, boot, err) && start_turn(engine, wall, boot, err);
     if (!ok) {
         engine_free(engine);
         return NULL;
     }
-    if (engine->config.logs) logs_each_open(engine->config.logs, log_seal_left, engine);
+    if (engine->config.logs)
+        logs_each_open(engine->config.logs, log_seal_left, engine);
     seals_listen(engine, true);
     return engine;
 }
 
 void engine_free(struct engine *engine)
 {
-    if (!engine) return;
+    if (!engine)
+        return;
     engine_stop(engine);
     seals_listen(engine, false);
     coord_close(engine->coord);
@@ -145,10 +163,11 @@ void engine_free(struct engine *engine)
     heap_release(&engine->deadlines);
     heap_release(&engine->silences);
     mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */
-    MAP_EACH(&engine->lives, e) mem_free(e->value);
+    MAP_EACH (&engine->lives, e)
+        mem_free(e->value);
     cache_slots_drop(engine);
     cache_classes_drop(engine);
-    MAP_EACH(&engine->executors, e) {
+    MAP_EACH (&engine->executors, e) {
         struct known_executor *known = e->value;
         mem_free(known->fits);
         mem_free(known->texts);
@@ -157,12 +176,14 @@ void engine_free(struct engine *engine)
     crews_free(engine);
     caches_texts_free(engine);
     mem_free(engine->texts_old);
-    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives,
-        &engine->slots_open, &engine->slots_left, &engine->slots_empty, &engine->classes_waking };
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
-    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts,
-        &engine->tenants };
-    for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
+    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs,
+        &engine->lives, &engine->slots_open, &engine->slots_left, &engine->slots_empty, &engine->classes_waking };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        map_release(maps[i]);
+    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names,
+        &engine->spec_texts, &engine->tenants };
+    for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++)
+        smap_release(smaps[i]);
     archives_drop(engine);
     schedules_drop(engine);
     map_release(&engine->archives);
@@ -196,13 +217,19 @@ unsigned engine_weak(const struct engine *engine)
 
 void engine_counters(struct engine *engine, struct engine_counters *out)
 {
-    *out = (struct engine_counters){ .turns = atomic_load(&engine->n_turns), .commands = atomic_load(&engine->n_commands),
-                                     .commits = atomic_load(&engine->n_commits), .events = atomic_load(&engine->n_events),
-                                     .granted = atomic_load(&engine->n_granted), .finished = atomic_load(&engine->n_finished),
-                                     .lost = atomic_load(&engine->n_lost), .turn_us = atomic_load(&engine->turn_us),
-                                     .commit_us = atomic_load(&engine->commit_us), .begin_us = atomic_load(&engine->begin_us),
-                                     .failed_turns = atomic_load(&engine->n_failed_turns),
-                                     .narrow = atomic_load(&engine->n_narrow), .widened = atomic_load(&engine->n_widened) };
+    *out = (struct engine_counters){ .turns = atomic_load(&engine->n_turns),
+        .commands = atomic_load(&engine->n_commands),
+        .commits = atomic_load(&engine->n_commits),
+        .events = atomic_load(&engine->n_events),
+        .granted = atomic_load(&engine->n_granted),
+        .finished = atomic_load(&engine->n_finished),
+        .lost = atomic_load(&engine->n_lost),
+        .turn_us = atomic_load(&engine->turn_us),
+        .commit_us = atomic_load(&engine->commit_us),
+        .begin_us = atomic_load(&engine->begin_us),
+        .failed_turns = atomic_load(&engine->n_failed_turns),
+        .narrow = atomic_load(&engine->n_narrow),
+        .widened = atomic_load(&engine->n_widened) };
 }
 
 int64_t executor_silent_ms(const struct engine *engine)
@@ -215,10 +242,16 @@ static struct executor_live executor_live(const struct engine *engine, const str
 {
     int64_t silent = executor_silent_ms(engine), ago = known->heard ? now - known->heard : -1;
     bool believed = ago < 0 && engine->beside && known->row.state != EXECUTOR_LOST && now - engine->began <= silent;
-    int64_t spare = known->row.slots - known->running; /* of a shared store: what every server knows, whichever it polls */
+    /* of a shared store: what every server knows, whichever it polls */
+    int64_t spare = known->row.slots - known->running;
     return (struct executor_live){
-        .id = known->row.id, .live = (ago >= 0 && ago <= silent) || believed, .heard_ago_ms = ago, .running = known->running,
-        .free = engine->store->exclusive ? known->free : spare > 0 ? spare : 0,
+        .id = known->row.id,
+        .live = (ago >= 0 && ago <= silent) || believed,
+        .heard_ago_ms = ago,
+        .running = known->running,
+        .free = engine->store->exclusive ? known->free
+                : spare > 0              ? spare
+                                         : 0,
     };
 }
 
@@ -235,12 +268,13 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     bool sorted = true;
     pthread_mutex_lock(&engine->heard_lock);
     *out = ARENA_ARRAY(arena, struct executor_live, engine->executors.n + 1);
-    MAP_EACH(&engine->executors, e) {
+    MAP_EACH (&engine->executors, e) {
         (*out)[n++] = executor_live(engine, e->value, now);
         sorted &= n < 2 || (*out)[n - 2].id < (*out)[n - 1].id;
     }
     pthread_mutex_unlock(&engine->heard_lock);
-    if (!sorted) qsort(*out, n, sizeof **out, by_id);
+    if (!sorted)
+        qsort(*out, n, sizeof **out, by_id);
     return n;
 }
 
@@ -248,7 +282,8 @@ bool engine_executor(struct engine *engine, int64_t id, struct executor_live *ou
 {
     pthread_mutex_lock(&engine->heard_lock);
     const struct known_executor *known = map_find(&engine->executors, (uint64_t)id);
-    if (known) *out = executor_live(engine, known, clock_boot_ms());
+    if (known)
+        *out = executor_live(engine, known, clock_boot_ms());
     pthread_mutex_unlock(&engine->heard_lock);
     return known != NULL;
 }

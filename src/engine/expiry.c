@@ -1,10 +1,11 @@
-/* expiry: what goes when its time has come: idempotency keys, tokens, executors that nobody has heard of for 30 days, classes that nobody
- * needs. Owns what the engine believes of the wall clock (core/wall.h), so that nothing goes because a clock was set wrong.
+/* expiry: what goes when its time has come: idempotency keys, tokens, executors that nobody has heard of for 30 days,
+ * classes that nobody needs. Owns what the engine believes of the wall clock (core/wall.h), so that nothing goes
+ * because a clock was set wrong.
  *
- * Once an hour, and at a start, a wide turn compares the wall clock with the stored row and writes the row anew; on a shared store every
- * server does, so that one whose clock agrees keeps the others from confirming a clock that doesn't. Expired tokens go in the same turn,
- * and executors and classes are looked at, a batch at a time. Keys go as they come: about twice as many are removed as were added since,
- * and a batch every hour.
+ * Once an hour, and at a start, a wide turn compares the wall clock with the stored row and writes the row anew; on a
+ * shared store every server does, so that one whose clock agrees keeps the others from confirming a clock that doesn't.
+ * Expired tokens go in the same turn, and executors and classes are looked at, a batch at a time. Keys go as they come:
+ * about twice as many are removed as were added since, and a batch every hour.
  *
  * It fails with the turn: nothing is believed, or gone, before the commit. */
 #include "core/wall.h"
@@ -13,13 +14,15 @@
 
 enum { EVERY_MS = 3600 * 1000, FIRST_MS = 60 * 1000, KEYS_STEP = 256, KEYS_BATCHES_MAX = 4 };
 
-/* --- the wall clock ------------------------------------------------------------------------------------------------------------------- */
+/* --- the wall clock --- */
 
 bool wall_load(struct engine *engine, int64_t boot, struct err *err)
 {
     struct wall_known known;
-    if (!engine->store->ops->load_clock(engine->store, &known, err)) return false;
-    if (!known.time) known.time = engine->head.time; /* a store that is new, or was written before there was a row */
+    if (!engine->store->ops->load_clock(engine->store, &known, err))
+        return false;
+    if (!known.time)
+        known.time = engine->head.time; /* a store that is new, or was written before there was a row */
     engine->clock = (struct known_clock){ .known = known, .boot = boot, .due = boot };
     return true;
 }
@@ -78,7 +81,8 @@ void clock_tick(struct turn *turn)
     const struct known_clock *clock = &turn->engine->clock;
     struct store *store = turn->engine->store;
     struct wall_known stored;
-    if (turn->slice->failed) return;
+    if (turn->slice->failed)
+        return;
     if (!store->ops->load_clock(store, &stored, turn->err)) {
         turn->slice->failed = true;
         return;
@@ -91,17 +95,19 @@ void clock_tick(struct turn *turn)
     turn->clock_due = turn->boot + (passed ? EVERY_MS : FIRST_MS);
 }
 
-/* --- what goes ------------------------------------------------------------------------------------------------------------------------ */
+/* --- what goes --- */
 
 static void tokens_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     int64_t past = turn_past(turn);
     size_t n = 0;
-    if (PLANT(token_kept)) return;
-    MAP_EACH(&engine->tokens.by_id, e) {
+    if (PLANT(token_kept))
+        return;
+    MAP_EACH (&engine->tokens.by_id, e) {
         struct known_token *known = e->value;
-        if (!known->row.expires || known->row.expires > past || known->gone == engine->serial) continue;
+        if (!known->row.expires || known->row.expires > past || known->gone == engine->serial)
+            continue;
         if (n++ == engine->batch) {
             turn->clock_due = turn->boot; /* the rest in the next turn */
             return;
@@ -110,21 +116,25 @@ static void tokens_expire(struct turn *turn)
     }
 }
 
-/* An executor that nobody hears is marked with the time, whatever its state, and goes when that was long ago. It has nothing in hand then:
- * leases lapse after seconds. One that comes back is told to register again. */
+/* An executor that nobody hears is marked with the time, whatever its state, and goes when that was long ago. It has
+ * nothing in hand then: leases lapse after seconds. One that comes back is told to register again. */
 static void executor_age(struct turn *turn, struct known_executor *known)
 {
     const struct engine *engine = turn->engine;
     int64_t since = known->heard ? known->heard : engine->began;
-    if (known->lives.first || known->parked || turn->boot - since <= 2 * engine->config.lease_ms) return;
+    if (known->lives.first || known->parked || turn->boot - since <= 2 * engine->config.lease_ms)
+        return;
     if (!known->row.silent) {
         known->row.silent = turn_late(turn);
         turn_executor_changed(turn, known);
         return;
     }
-    if (known->row.silent > turn_past(turn) - engine->config.silent_ms || PLANT(executor_kept)) return;
+    if (known->row.silent > turn_past(turn) - engine->config.silent_ms || PLANT(executor_kept))
+        return;
     *ARENA_PUSH(turn->arena, turn->executors_gone, turn->n_executors_gone, turn->cap_executors_gone) = known->row.id;
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->subject, .actor = STR("engine"),
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state,
+                                 .subject = known->subject,
+                                 .actor = STR("engine"),
                                  .reason = STR("removed: silent for 30 days") });
 }
 
@@ -133,22 +143,28 @@ static void executors_expire(struct turn *turn)
     const struct map *all = &turn->engine->executors;
     size_t i = turn->engine->executors_looked, end = i + turn->engine->batch;
     for (; i < all->n_entries && i < end; i++)
-        if (all->entries[i].live) executor_age(turn, all->entries[i].value);
+        if (all->entries[i].live)
+            executor_age(turn, all->entries[i].value);
     turn->executors_looked = i < all->n_entries ? i : 0;
-    if (turn->executors_looked) turn->clock_due = turn->boot; /* the rest in the next turn */
+    if (turn->executors_looked)
+        turn->clock_due = turn->boot; /* the rest in the next turn */
 }
 
-/* A class of which no task was made for two leases goes, unless one of its tasks is pending or waits for an executor. All others find it
- * again by the key that their spec has (slice_class). The number that this spends is how other servers hear of it (others.c). */
+/* A class of which no task was made for two leases goes, unless one of its tasks is pending or waits for an executor.
+ * All others find it again by the key that their spec has (slice_class). The number that this spends is how other
+ * servers hear of it (others.c). */
 static void class_age(struct turn *turn, const struct task_class *class_, const struct map *touched)
 {
     struct store *store = turn->engine->store;
     struct ready_row *pending;
     struct hold *waiting;
     size_t n_pending = 0, n_waiting = 0;
-    bool used = turn->boot - class_->used < 2 * turn->engine->config.lease_ms || map_find(touched, (uint64_t)class_->id);
-    if (!class_->goes || used || turn->slice->failed || PLANT(class_kept)) return;
-    turn->slice->failed = !store->ops->ready_first(store, turn->arena, class_->id, 1, &pending, &n_pending, turn->err) ||
+    bool used =
+        turn->boot - class_->used < 2 * turn->engine->config.lease_ms || map_find(touched, (uint64_t)class_->id);
+    if (!class_->goes || used || turn->slice->failed || PLANT(class_kept))
+        return;
+    turn->slice->failed =
+        !store->ops->ready_first(store, turn->arena, class_->id, 1, &pending, &n_pending, turn->err) ||
         !store->ops->holds_of(store, turn->arena, HOLD_executor, class_->id, 1, &waiting, &n_waiting, turn->err);
     if (!turn->slice->failed && ((!n_pending && !n_waiting) || PLANT(class_early)))
         *ARENA_PUSH(turn->arena, turn->classes_gone, turn->n_classes_gone, turn->cap_classes_gone) = class_->id;
@@ -159,16 +175,18 @@ static void classes_expire(struct turn *turn)
     const struct map *all = &turn->engine->classes;
     size_t i = turn->engine->classes_looked, end = i + turn->engine->batch;
     struct map touched = { 0 };
-    MAP_EACH(&turn->slice->nodes, e) {
+    MAP_EACH (&turn->slice->nodes, e) {
         const struct node *node = e->value;
         map_put(&touched, (uint64_t)node->row.class_id, turn);
         map_put(&touched, (uint64_t)node->was_class, turn);
     }
     for (; i < all->n_entries && i < end; i++)
-        if (all->entries[i].live) class_age(turn, all->entries[i].value, &touched);
+        if (all->entries[i].live)
+            class_age(turn, all->entries[i].value, &touched);
     map_release(&touched);
     turn->classes_looked = i < all->n_entries ? i : 0;
-    if (turn->classes_looked) turn->clock_due = turn->boot;
+    if (turn->classes_looked)
+        turn->clock_due = turn->boot;
     turn->head.next_class += turn->n_classes_gone > 0;
 }
 
@@ -177,16 +195,21 @@ static void keys_expire(struct turn *turn)
     struct engine *engine = turn->engine;
     size_t n = 0, most = KEYS_BATCHES_MAX * engine->batch;
     engine->keys_added += turn->n_idempotency;
-    if (turn->narrow || PLANT(key_kept)) return;
-    if (engine->keys_added >= KEYS_STEP) n = 2 * engine->keys_added < most ? 2 * engine->keys_added : most;
+    if (turn->narrow || PLANT(key_kept))
+        return;
+    if (engine->keys_added >= KEYS_STEP)
+        n = 2 * engine->keys_added < most ? 2 * engine->keys_added : most;
     engine->keys_added -= n / 2;
-    if (turn->ticks && n < engine->batch) n = engine->batch;
-    if (n && !engine->store->ops->idempotency_expire(engine->store, turn_past(turn), n, turn->err)) turn->slice->failed = true;
+    if (turn->ticks && n < engine->batch)
+        n = engine->batch;
+    if (n && !engine->store->ops->idempotency_expire(engine->store, turn_past(turn), n, turn->err))
+        turn->slice->failed = true;
 }
 
 void expiry_run(struct turn *turn)
 {
-    if (turn->slice->failed) return;
+    if (turn->slice->failed)
+        return;
     if (!turn->narrow && turn->boot >= turn->engine->clock.due) {
         clock_tick(turn);
         tokens_expire(turn);
@@ -199,12 +222,15 @@ void expiry_run(struct turn *turn)
 void expiry_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!turn->ticks) return;
+    if (!turn->ticks)
+        return;
     engine->hour_over |= turn->clock_due > turn->boot;
     engine->executors_looked = turn->executors_looked;
     engine->classes_looked = turn->classes_looked;
-    for (size_t i = 0; i < turn->n_classes_gone; i++) cache_class_drop(engine, turn->classes_gone[i]);
-    for (size_t i = 0; i < turn->n_executors_gone; i++) cache_executor_drop(engine, turn->executors_gone[i]);
+    for (size_t i = 0; i < turn->n_classes_gone; i++)
+        cache_class_drop(engine, turn->classes_gone[i]);
+    for (size_t i = 0; i < turn->n_executors_gone; i++)
+        cache_executor_drop(engine, turn->executors_gone[i]);
     pthread_mutex_lock(&engine->heard_lock);
     engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };
     pthread_mutex_unlock(&engine->heard_lock);

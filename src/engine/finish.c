@@ -1,5 +1,5 @@
-/* finish: how attempts end. Same fence and same finish: 200 for ever; same fence, other finish: already_finished; older fence: stale_fence.
- * A late result counts while nobody else was granted the task. */
+/* finish: how attempts end. Same fence and same finish: 200 for ever; same fence, other finish: already_finished; older
+ * fence: stale_fence. A late result counts while nobody else was granted the task. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -10,7 +10,8 @@ static bool hash_given(const uint8_t *hash)
     return memcmp(hash, zero, sizeof zero) != 0;
 }
 
-/* A task whose lease lapsed, and that nobody else was given since, takes the way back through P to X, so that its end is an ordinary one.
+/* A task whose lease lapsed, and that nobody else was given since, takes the way back through P to X, so that its end
+ * is an ordinary one.
  */
 static bool late_return(struct turn *turn, struct node *node, const struct because *because)
 {
@@ -24,8 +25,10 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
         node->row.base = node->row.attempts - 1; /* the attempt that brings this result counts */
     }
     task_unhold(turn->slice, node);
-    if (node->row.state == STATE_S) slice_move(turn->slice, node, STATE_P, &why);
-    if (node->row.state != STATE_P) return false;
+    if (node->row.state == STATE_S)
+        slice_move(turn->slice, node, STATE_P, &why);
+    if (node->row.state != STATE_P)
+        return false;
     slice_move(turn->slice, node, STATE_X, &why);
     return true;
 }
@@ -33,32 +36,46 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
 /* Executors that serve everybody are `default`'s; others are heard of their own tenant's tasks only. */
 static bool foreign(struct turn *turn, const struct actor *actor, const struct node *node)
 {
-    return !str_eqz(actor->tenant, TENANT_DEFAULT) && !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, actor->tenant);
+    return !str_eqz(actor->tenant, TENANT_DEFAULT) &&
+           !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, actor->tenant);
 }
 
-static enum err_code finish_judge(struct turn *turn, const struct command *command, const struct finish_item *item, struct node **out_node,
-    struct attempt *out_attempt)
+static enum err_code finish_judge(struct turn *turn, const struct command *command, const struct finish_item *item,
+    struct node **out_node, struct attempt *out_attempt)
 {
     struct node *node = NULL;
-    if (item->fence.incarnation != turn->head.incarnation && !PLANT(incarnation_unchecked)) return ERR_stale_fence;
+    if (item->fence.incarnation != turn->head.incarnation && !PLANT(incarnation_unchecked))
+        return ERR_stale_fence;
     node = slice_find(turn->slice, item->fence.task);
-    if (!node || foreign(turn, &command->actor, node)) return ERR_not_found;
-    struct pending_attempt *found = attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
-    if (!found) return ERR_stale_fence; /* never granted, or taken back before it arrived */
+    if (!node || foreign(turn, &command->actor, node))
+        return ERR_not_found;
+    struct pending_attempt *found =
+        attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
+    if (!found)
+        return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;
     const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
-    if (known && !executor_owned(&known->row, command)) return ERR_forbidden;
+    if (known && !executor_owned(&known->row, command))
+        return ERR_forbidden;
     *out_attempt = *attempt;
     if (hash_given(attempt->finish_hash)) {
-        if (memcmp(attempt->finish_hash, item->hash, sizeof item->hash) == 0) return ERR_none;
+        if (memcmp(attempt->finish_hash, item->hash, sizeof item->hash) == 0)
+            return ERR_none;
         return ERR_already_finished;
     }
-    if (node->row.grant != item->fence.grant && !PLANT(fence_unchecked) && !PLANT(newest_grant)) return ERR_stale_fence;
-    if (node->row.state != STATE_X && PLANT(late_refused)) return ERR_stale_fence;
-    if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped while its lease had lapsed */
-    bool ended_otherwise = state_ended(node->row.state) && !(node->row.state == STATE_F && node->row.outcome == OUTCOME_lost);
-    if (ended_otherwise) return ERR_already_ended;
-    if (item->unproven) return ERR_artifact_unknown; /* after all that makes it a repeated or a stale one */
+    if (node->row.grant != item->fence.grant && !PLANT(fence_unchecked) && !PLANT(newest_grant))
+        return ERR_stale_fence;
+    if (node->row.state != STATE_X && PLANT(late_refused))
+        return ERR_stale_fence;
+    /* stopped while its lease had lapsed */
+    if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost)
+        return ERR_already_ended;
+    bool ended_otherwise =
+        state_ended(node->row.state) && !(node->row.state == STATE_F && node->row.outcome == OUTCOME_lost);
+    if (ended_otherwise)
+        return ERR_already_ended;
+    if (item->unproven)
+        return ERR_artifact_unknown; /* after all that makes it a repeated or a stale one */
     *out_node = node;
     return ERR_none;
 }
@@ -74,13 +91,16 @@ static void outputs_put(struct turn *turn, int64_t task, struct str outputs)
     struct str *kept = ARENA_NEW(turn->arena, struct str);
     *kept = outputs;
     map_put(&turn->outputs_of, (uint64_t)task, kept);
-    *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) = (struct task_outputs){ task, outputs };
+    *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) =
+        (struct task_outputs){ task, outputs };
 }
 
 static void finish_keep(struct turn *turn, struct node *node, const struct finish_item *item)
 {
-    if (item->outputs.len) node->row.marks |= MARK_OUTPUTS; /* before its successors hear of the end */
-    if (item->outputs.len) outputs_put(turn, item->fence.task, item->outputs);
+    if (item->outputs.len)
+        node->row.marks |= MARK_OUTPUTS; /* before its successors hear of the end */
+    if (item->outputs.len)
+        outputs_put(turn, item->fence.task, item->outputs);
     if (item->log.len)
         *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
@@ -92,10 +112,12 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         struct finish_item *item = &items[i];
         struct node *node = NULL;
         struct attempt attempt;
-        if (item->malformed) continue;
+        if (item->malformed)
+            continue;
         item->task = item->fence.task;
         item->code = finish_judge(turn, command, item, &node, &attempt);
-        if (!node || turn->slice->failed) continue;
+        if (!node || turn->slice->failed)
+            continue;
         const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
         struct because because = { .actor = known ? known->row.name : command->actor.name };
         bool returned = node->row.state == STATE_F; /* others may have the archive's lock since */
@@ -104,16 +126,24 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
             item->code = ERR_already_ended;
             continue;
         }
-        struct attempt end = { .exit = item->exit, .signal = item->signal, .outcome = item->outcome, .cpu_ms = item->cpu_ms,
-                               .max_rss_bytes = item->max_rss_bytes,
-                               .log_bytes = log_counted(turn, node, &attempt, item->log_bytes) };
+        struct attempt end = { .exit = item->exit,
+            .signal = item->signal,
+            .outcome = item->outcome,
+            .cpu_ms = item->cpu_ms,
+            .max_rss_bytes = item->max_rss_bytes,
+            .log_bytes = log_counted(turn, node, &attempt, item->log_bytes) };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         turn->slice->tells_left += tells_more(turn->engine);
         attempt_over(turn, node, &attempt, &end, item->reason, &because);
-        if (state_ended(node->row.state)) node->row.waits = waits; /* retried, and it queued for the lock again: it leaves that place */
-        if (returned) archive_lock_again(turn, node); /* if it is to be tried again */
-        bool ahead = returned && node->row.state == STATE_P && node->row.waits; /* tried again at once, but not before those */
-        if (ahead) task_wait(turn->slice, node, 0, &because);
+        /* retried, and it queued for the lock again: it leaves that place */
+        if (state_ended(node->row.state))
+            node->row.waits = waits;
+        if (returned)
+            archive_lock_again(turn, node); /* if it is to be tried again */
+        /* tried again at once, but not before those */
+        bool ahead = returned && node->row.state == STATE_P && node->row.waits;
+        if (ahead)
+            task_wait(turn->slice, node, 0, &because);
         kept_add(turn, node, &attempt, end.log_bytes, item->outputs);
         finish_keep(turn, node, item);
         turn->n_finished++;

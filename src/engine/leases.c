@@ -1,7 +1,7 @@
 /* leases: grants that are out, when they were heard of last, and what ends them.
  *
- * No deadline is stored: a grant lapses when this process's boot-time clock saw no renewal of it for a lease. After a restart, or when this
- * process itself was stopped for long, the watch starts anew. */
+ * No deadline is stored: a grant lapses when this process's boot-time clock saw no renewal of it for a lease. After a
+ * restart, or when this process itself was stopped for long, the watch starts anew. */
 #include <string.h>
 
 #include "core/verdict.h"
@@ -27,28 +27,35 @@ const struct attempt *live_read(struct turn *turn, struct live *live)
     struct store *store = turn->engine->store;
     struct attempt stored;
     bool found = false;
-    if (!live->unread) return &live->attempt;
-    if (!store->ops->load_attempt(store, live->attempt.task, live->attempt.grant, &stored, &found, turn->err)) turn->slice->failed = true;
-    if (found) live->attempt = stored;
+    if (!live->unread)
+        return &live->attempt;
+    if (!store->ops->load_attempt(store, live->attempt.task, live->attempt.grant, &stored, &found, turn->err))
+        turn->slice->failed = true;
+    if (found)
+        live->attempt = stored;
     live->unread = turn->slice->failed;
     return &live->attempt;
 }
 
 struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant)
 {
-    for (struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)task); pending; pending = pending->before)
-        if (pending->attempt.grant == grant) return pending->removed ? NULL : pending;
+    for (struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)task); pending;
+         pending = pending->before)
+        if (pending->attempt.grant == grant)
+            return pending->removed ? NULL : pending;
     struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
     struct live *live = map_find(&turn->engine->lives, (uint64_t)task);
     const struct node *node = turn->narrow ? map_find(&turn->slice->nodes, (uint64_t)task) : NULL;
-    bool ended = node && (node->was != STATE_X || node->row.grant != grant); /* at another server, in a turn beside this one */
+    /* at another server, in a turn beside this one */
+    bool ended = node && (node->was != STATE_X || node->row.grant != grant);
     if (live && live->attempt.grant == grant && !ended) {
         found->attempt = *live_read(turn, live);
         return turn->slice->failed ? NULL : found;
     }
     bool stored = false;
     struct store *store = turn->engine->store;
-    if (!store->ops->load_attempt(store, task, grant, &found->attempt, &stored, turn->err)) turn->slice->failed = true;
+    if (!store->ops->load_attempt(store, task, grant, &found->attempt, &stored, turn->err))
+        turn->slice->failed = true;
     return stored && !turn->slice->failed ? found : NULL;
 }
 
@@ -59,8 +66,10 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
     pending->ended = true;
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
     if (known && attempt->outcome != OUTCOME_lost) {
-        static const unsigned others = 1u << OUTCOME_done | 1u << OUTCOME_skipped | 1u << OUTCOME_cancelled | 1u << OUTCOME_timeout;
-        bool failed = (others >> attempt->outcome & 1) == 0; /* what was cancelled or ran out of time is T, which isn't F */
+        static const unsigned others =
+            1u << OUTCOME_done | 1u << OUTCOME_skipped | 1u << OUTCOME_cancelled | 1u << OUTCOME_timeout;
+        /* what was cancelled or ran out of time is T, which isn't F */
+        bool failed = (others >> attempt->outcome & 1) == 0;
         executor_counted(turn, attempt->executor, failed);
         if (!turn->narrow) {
             known->row.processed++;
@@ -68,8 +77,10 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
             turn_executor_changed(turn, known);
         }
     }
-    if (attempt->outcome != OUTCOME_lost) /* a lost one may still be heard of, until somebody else is granted the task */
-        *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };
+    /* a lost one may still be heard of, until somebody else is granted the task */
+    if (attempt->outcome != OUTCOME_lost)
+        *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) =
+            (struct sealed){ attempt->task, attempt->grant };
 }
 
 /* image_failed: as the executor tells it: the container program failed itself, before there was a container. */
@@ -77,19 +88,21 @@ static bool image_failed(struct turn *turn, const struct node *node, const struc
 {
     const struct task_class *class_ = map_find(&turn->engine->classes, (uint64_t)node->row.class_id);
     struct task_class gone;
-    if (!class_) class_ = class_of_key(turn->arena, slice_spec(turn->slice, node)->class_key, &gone);
+    if (!class_)
+        class_ = class_of_key(turn->arena, slice_spec(turn->slice, node)->class_key, &gone);
     return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
 }
 
-void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, struct str reason,
-                  const struct because *because)
+void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end,
+    struct str reason, const struct because *because)
 {
     struct attempt closed = *attempt;
     const struct spec *spec = slice_spec(turn->slice, node);
     struct attempt_end said = { .exit = end->exit, .signal = end->signal, .outcome = end->outcome };
     struct verdict verdict = verdict_of(&said, spec, node->row.attempts - node->row.base);
     enum task_state ending = PLANT(ending_ignored) ? STATE_NONE : node->row.ending;
-    if (ending) verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
+    if (ending)
+        verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
     closed.finished = turn->slice->stamp;
     closed.exit = end->exit;
     closed.signal = end->signal;
@@ -108,57 +121,76 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
         if (image_failed(turn, node, end))
             why.reason = STR("there was no container: its image can't be had, or was refused (see the log)");
         else if (end->signal > 0)
-            why.reason = str_fmt(turn->arena, "%s (signal %lld)", outcome_name(verdict.outcome), (long long)end->signal);
-        else if (end->exit >= 0) why.reason = str_fmt(turn->arena, "%s (exit %lld)", outcome_name(verdict.outcome), (long long)end->exit);
-        else why.reason = str_of(outcome_name(verdict.outcome));
-        if (reason.len) why.reason = str_fmt(turn->arena, "%.*s: %.*s", STR_ARG(why.reason), STR_ARG(reason));
+            why.reason =
+                str_fmt(turn->arena, "%s (signal %lld)", outcome_name(verdict.outcome), (long long)end->signal);
+        else if (end->exit >= 0)
+            why.reason = str_fmt(turn->arena, "%s (exit %lld)", outcome_name(verdict.outcome), (long long)end->exit);
+        else
+            why.reason = str_of(outcome_name(verdict.outcome));
+        if (reason.len)
+            why.reason = str_fmt(turn->arena, "%.*s: %.*s", STR_ARG(why.reason), STR_ARG(reason));
     } else if (!why.reason.len) {
         why.reason = reason;
     }
-    if (verdict.to == STATE_S) task_wait(turn->slice, node, turn->wall + verdict.wait_ms, &why);
-    else if (verdict.to == STATE_P) task_return(turn->slice, node, &why);
-    else task_end(turn->slice, node, verdict.to, verdict.outcome, &why);
+    if (verdict.to == STATE_S)
+        task_wait(turn->slice, node, turn->wall + verdict.wait_ms, &why);
+    else if (verdict.to == STATE_P)
+        task_return(turn->slice, node, &why);
+    else
+        task_end(turn->slice, node, verdict.to, verdict.outcome, &why);
 }
 
 void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because)
 {
-    struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1,
-                            .log_bytes = log_counted(turn, node, attempt, -1) };
+    struct attempt lost = { .exit = -1,
+        .signal = -1,
+        .outcome = OUTCOME_lost,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = log_counted(turn, node, attempt, -1) };
     turn->n_lost++;
     attempt_over(turn, node, attempt, &lost, (struct str){ 0 }, because);
     kept_add(turn, node, attempt, lost.log_bytes, (struct str){ 0 });
     slice_settle(turn->slice);
 }
 
-/* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. Of many a batch: the next turn comes at
- * once, and who is heard before it has not lapsed. */
+/* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. Of many a batch: the
+ * next turn comes at once, and who is heard before it has not lapsed. */
 void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
-    if (engine->deaf) return;
+    if (engine->deaf)
+        return;
     int64_t now = PLANT(wall_leases) && engine->offset != OFFSET_UNKNOWN ? turn->wall - engine->offset : turn->boot;
-    if (PLANT(lease_long)) now -= 2 * engine->config.lease_ms;
-    for (size_t left = turn_batch(engine); left > 0 && (first = heap_first(&engine->deadlines)) && first->key <= now; left--) {
+    if (PLANT(lease_long))
+        now -= 2 * engine->config.lease_ms;
+    for (size_t left = turn_batch(engine); left > 0 && (first = heap_first(&engine->deadlines)) && first->key <= now;
+         left--) {
         struct live *live = CONTAINER_OF(first, struct live, deadline);
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
-        if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
-        if (PLANT(lapse_uncounted) && !live->named) node->row.attempts--;
+        if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
+            continue;
+        if (PLANT(lapse_uncounted) && !live->named)
+            node->row.attempts--;
         const struct attempt *attempt = live_read(turn, live);
-        attempt_lost(turn, node, attempt, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
+        attempt_lost(turn, node, attempt,
+            &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
     }
 }
 
 enum { KEPT_MS = 2000 }; /* until it is noticed that the loop stands still */
 
-/* Looks at every executor and at every job that runs, not at what waits: about 30 instructions each (bench/cost, keep-leases), only while
- * the loop stands still, and beside it. */
+/* Looks at every executor and at every job that runs, not at what waits: about 30 instructions each (bench/cost,
+ * keep-leases), only while the loop stands still, and beside it. */
 void leases_keep(struct engine *engine, int64_t boot)
 {
-    MAP_EACH(&engine->executors, e) {
+    MAP_EACH (&engine->executors, e) {
         struct known_executor *known = e->value;
-        if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS) continue; /* long silent before, too */
+        /* long silent before, too */
+        if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS)
+            continue;
         pthread_mutex_lock(&engine->heard_lock);
         executor_spoke(engine, known, boot);
         pthread_mutex_unlock(&engine->heard_lock);
@@ -171,7 +203,7 @@ void leases_keep(struct engine *engine, int64_t boot)
 
 void leases_watch_anew(struct engine *engine, int64_t boot)
 {
-    MAP_EACH(&engine->lives, e) {
+    MAP_EACH (&engine->lives, e) {
         struct live *live = e->value;
         heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
     }
@@ -181,7 +213,8 @@ void leases_watch_anew(struct engine *engine, int64_t boot)
 void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
-    if (!known) return;
+    if (!known)
+        return;
     known->running += n;
     atomic_fetch_add(&engine->n_running, n);
 }
@@ -189,21 +222,27 @@ void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
 void leases_count(struct engine *engine)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->running = 0;
+    MAP_EACH (&engine->executors, e)
+        ((struct known_executor *)e->value)->running = 0;
     atomic_store(&engine->n_running, 0);
-    MAP_EACH(&engine->lives, e) live_count(engine, &((struct live *)e->value)->attempt, 1);
+    MAP_EACH (&engine->lives, e)
+        live_count(engine, &((struct live *)e->value)->attempt, 1);
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
 static void live_forget(struct engine *engine, int64_t task, int64_t grant)
 {
     struct live *live = map_find(&engine->lives, (uint64_t)task);
-    if (!live || live->attempt.grant != grant) return;
+    if (!live || live->attempt.grant != grant)
+        return;
     struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
     live_count(engine, &live->attempt, -1);
     heap_take(&engine->deadlines, &live->deadline);
-    if (known) list_remove(&known->lives, &live->mate);
-    if (known && known->parked && known->parked->limited) engine->claims_left = true; /* what waited for a slot of it may be granted now */
+    if (known)
+        list_remove(&known->lives, &live->mate);
+    /* what waited for a slot of it may be granted now */
+    if (known && known->parked && known->parked->limited)
+        engine->claims_left = true;
     map_take(&engine->lives, (uint64_t)task);
     mem_free(live);
 }
@@ -211,7 +250,8 @@ static void live_forget(struct engine *engine, int64_t task, int64_t grant)
 void live_forget_any(struct engine *engine, int64_t task)
 {
     const struct live *live = map_find(&engine->lives, (uint64_t)task);
-    if (!live) return;
+    if (!live)
+        return;
     pthread_mutex_lock(&engine->heard_lock);
     live_forget(engine, task, live->attempt.grant);
     pthread_mutex_unlock(&engine->heard_lock);
@@ -222,7 +262,8 @@ struct live *live_put(struct engine *engine, const struct attempt *attempt, int6
     struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
     struct live *live = mem_alloc(sizeof *live);
     *live = (struct live){ .attempt = *attempt };
-    if (known) list_append(&known->lives, &live->mate);
+    if (known)
+        list_append(&known->lives, &live->mate);
     map_put(&engine->lives, (uint64_t)attempt->task, live);
     heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
     return live;
@@ -237,8 +278,10 @@ bool leases_load(struct engine *engine, int64_t boot, struct err *err)
     for (size_t i = 0; ok && i < n; i++) {
         struct task task;
         bool found;
-        if (!(ok = engine->store->ops->load_task(engine->store, &scratch, attempts[i].task, &task, &found, err))) break;
-        if (!found || task.state != STATE_X || task.grant != attempts[i].grant) continue;
+        if (!(ok = engine->store->ops->load_task(engine->store, &scratch, attempts[i].task, &task, &found, err)))
+            break;
+        if (!found || task.state != STATE_X || task.grant != attempts[i].grant)
+            continue;
         live_put(engine, &attempts[i], boot)->ending = task.ending;
     }
     arena_release(&scratch);
@@ -249,7 +292,8 @@ bool leases_load(struct engine *engine, int64_t boot, struct err *err)
 void leases_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->n_attempts) pthread_mutex_lock(&engine->heard_lock);
+    if (turn->n_attempts)
+        pthread_mutex_lock(&engine->heard_lock);
     for (size_t i = 0; i < turn->n_attempts; i++) {
         struct pending_attempt *pending = turn->attempt_list[i];
         if (pending->ended || pending->removed) {
@@ -257,20 +301,25 @@ void leases_commit(struct turn *turn)
             continue;
         }
         struct live *live = map_find(&engine->lives, (uint64_t)pending->attempt.task);
-        if (live && live->attempt.grant == pending->attempt.grant) { /* it lapsed and was taken up again, or its row changed */
+        /* it lapsed and was taken up again, or its row changed */
+        if (live && live->attempt.grant == pending->attempt.grant) {
             live->attempt = pending->attempt;
-            if (live->deadline.pos == 0) heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+            if (live->deadline.pos == 0)
+                heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
             continue;
         }
-        if (live) live_forget(engine, live->attempt.task, live->attempt.grant);
+        if (live)
+            live_forget(engine, live->attempt.task, live->attempt.grant);
         live = live_put(engine, &pending->attempt, turn->boot);
         live_count(engine, &pending->attempt, 1);
         live->named = !pending->is_new; /* taken up again: by a poll that named it */
     }
-    if (turn->n_attempts) pthread_mutex_unlock(&engine->heard_lock);
+    if (turn->n_attempts)
+        pthread_mutex_unlock(&engine->heard_lock);
     for (size_t i = 0; i < turn->slice->n_endings; i++) {
         struct node *node = turn->slice->endings[i];
         struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
-        if (live && !PLANT(cancel_untold)) live->ending = node->row.ending;
+        if (live && !PLANT(cancel_untold))
+            live->ending = node->row.ending;
     }
 }

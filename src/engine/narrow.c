@@ -1,16 +1,18 @@
 /* narrow: turns of several servers side by side.
  *
- * A wide turn has the store to itself. A narrow one shares it with narrow turns of other servers: each task's row that it reads is locked
- * until it is over, pending tasks that somebody else has locked are passed over, what it counts (of lanes, of executors) is added and not
- * set. Servers meet at the rows of one task or of one large claim, and at the head, which is taken last. Its number comes from a block of
- * its server's own: rows carry the number of their turn, and are written before it is known which turn is the next.
+ * A wide turn has the store to itself. A narrow one shares it with narrow turns of other servers: each task's row that
+ * it reads is locked until it is over, pending tasks that somebody else has locked are passed over, what it counts (of
+ * lanes, of executors) is added and not set. Servers meet at the rows of one task or of one large claim, and at the
+ * head, which is taken last. Its number comes from a block of its server's own: rows carry the number of their turn,
+ * and are written before it is known which turn is the next.
  *
- * Narrow are the turns that do work: they make tasks, of requests and of revisions, claim and finish them, cancel and retry them. An
- * archive is locked by whoever opens its revisions or moves its lock on (archive_own), a slot by whoever takes it or gives it back, both as
- * rows; who makes tasks takes numbers for them when he begins, so that they are in the order in which requests came, to whichever server.
- * What is the site's is decided wide, while nobody else decides anything: pauses, duties and what is due by itself, executors, tokens,
- * configuration, archives that come and go, names that are new. What turns out to need that in the middle of a narrow turn ends it
- * (turn_widen): nothing was changed, and the same commands are decided once more, wide. */
+ * Narrow are the turns that do work: they make tasks, of requests and of revisions, claim and finish them, cancel and
+ * retry them. An archive is locked by whoever opens its revisions or moves its lock on (archive_own), a slot by whoever
+ * takes it or gives it back, both as rows; who makes tasks takes numbers for them when he begins, so that they are in
+ * the order in which requests came, to whichever server. What is the site's is decided wide, while nobody else decides
+ * anything: pauses, duties and what is due by itself, executors, tokens, configuration, archives that come and go,
+ * names that are new. What turns out to need that in the middle of a narrow turn ends it (turn_widen): nothing was
+ * changed, and the same commands are decided once more, wide. */
 #include "engine/turn.h"
 
 enum {
@@ -18,36 +20,49 @@ enum {
     SPECS_A_TURN = 10, /* numbers for them in a block */
     NUMBERS_MORE = 64, /* of tasks, at least, when a turn makes more than it foresaw */
     WIDE_MS = 500,     /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
-    POSTS_MANY = 4,    /* calls with tasks: all servers would wait at the head; who waits for the store takes along what comes meanwhile, */
-    POSTS_MS = 100,    /* and so long afterwards */
+    /* calls with tasks: all servers would wait at the head; who waits for the store takes along what comes meanwhile,
+     */
+    POSTS_MANY = 4,
+    POSTS_MS = 100, /* and so long afterwards */
 };
 
 void turn_widen(struct turn *turn)
 {
-    if (!turn->narrow) return;
+    if (!turn->narrow)
+        return;
     turn->widened = turn->slice->failed = true;
 }
 
 static const bool kinds[CMD_KIND_COUNT] = {
-    [CMD_POLL] = true, [CMD_FINISH] = true, [CMD_ENQUEUE] = true, [CMD_REVISION] = true, [CMD_CAUSE] = true, [CMD_RUN] = true,
-    [CMD_ARCHIVE_SKIP] = true, [CMD_CANCEL] = true, [CMD_RETRY] = true, [CMD_PROMOTE] = true,
+    [CMD_POLL] = true,
+    [CMD_FINISH] = true,
+    [CMD_ENQUEUE] = true,
+    [CMD_REVISION] = true,
+    [CMD_CAUSE] = true,
+    [CMD_RUN] = true,
+    [CMD_ARCHIVE_SKIP] = true,
+    [CMD_CANCEL] = true,
+    [CMD_RETRY] = true,
+    [CMD_PROMOTE] = true,
 };
 
 bool commands_are_narrow(struct command **commands, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!kinds[commands[i]->kind]) return false;
+        if (!kinds[commands[i]->kind])
+            return false;
     return true;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------------------------- */
+/* --- numbers --- */
 
 static bool numbers_more(struct turn *turn)
 {
     struct store *store = turn->engine->store;
     size_t n = turn->n_numbers > NUMBERS_MORE ? turn->n_numbers : NUMBERS_MORE;
     struct turn_needs needs = { .narrow = true, .numbers = ARENA_ARRAY(turn->arena, int64_t, n), .n_numbers = n };
-    if (!store->ops->expect(store, &needs, turn->err)) return false;
+    if (!store->ops->expect(store, &needs, turn->err))
+        return false;
     turn->numbers = needs.numbers;
     turn->n_numbers = n;
     turn->numbers_used = 0;
@@ -56,54 +71,71 @@ static bool numbers_more(struct turn *turn)
 
 int64_t task_number(struct turn *turn)
 {
-    if (!turn->narrow) return turn->head.next_task++;
-    if (turn->numbers_used == turn->n_numbers && !numbers_more(turn)) turn->slice->failed = true;
+    if (!turn->narrow)
+        return turn->head.next_task++;
+    if (turn->numbers_used == turn->n_numbers && !numbers_more(turn))
+        turn->slice->failed = true;
     int64_t number = turn->slice->failed ? 0 : turn->numbers[turn->numbers_used++];
-    if (number == 0) turn_widen(turn);
-    if (number < turn->head.next_task) return turn->head.next_task++; /* nothing will come of it */
+    if (number == 0)
+        turn_widen(turn);
+    if (number < turn->head.next_task)
+        return turn->head.next_task++; /* nothing will come of it */
     turn->head.next_task = number + 1;
     return number;
 }
 
 int64_t spec_number(struct turn *turn)
 {
-    if (!turn->narrow) return turn->head.next_spec++;
-    if (turn->own.spec >= turn->own.spec_end) turn_widen(turn);
+    if (!turn->narrow)
+        return turn->head.next_spec++;
+    if (turn->own.spec >= turn->own.spec_end)
+        turn_widen(turn);
     return turn->own.spec++;
 }
 
-/* --- when ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- when --- */
 
 bool something_due(struct engine *engine, int64_t wall, int64_t boot)
 {
     const struct heap_node *first = heap_first(&engine->deadlines);
     int64_t ahead = wall - boot - engine->offset; /* the clock was set: see holds_lift */
-    if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000)) return true;
-    if ((first && first->key <= boot) || duties_next(engine) <= boot) return true;
-    if (expiry_next(engine) <= boot || seals_next(engine) <= boot) return true;
-    if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n || engine->coord->leaving) return true;
-    if (served_due(engine) || engine->tells_due || engine->beats_due) return true;
+    if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000))
+        return true;
+    if ((first && first->key <= boot) || duties_next(engine) <= boot)
+        return true;
+    if (expiry_next(engine) <= boot || seals_next(engine) <= boot)
+        return true;
+    if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n ||
+        engine->coord->leaving)
+        return true;
+    if (served_due(engine) || engine->tells_due || engine->beats_due)
+        return true;
     return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) || schedules_due(engine, wall, boot);
 }
 
 static bool posts_many(struct command **commands, size_t n)
 {
     size_t posts = 0;
-    for (size_t i = 0; i < n; i++) posts += commands[i]->kind == CMD_ENQUEUE;
+    for (size_t i = 0; i < n; i++)
+        posts += commands[i]->kind == CMD_ENQUEUE;
     return posts >= POSTS_MANY;
 }
 
 bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot)
 {
-    if (!engine->store->narrows || engine->stale || engine->limited || engine->space.full || engine->went_back) return false;
-    if (!others_are_about(engine, boot) || boot < engine->wide_until || engine->passed_over || engine->cancels_left) return false;
-    if (engine->own.turn >= engine->own.turn_end || engine->own.incarnation != engine->head.incarnation) return false;
+    if (!engine->store->narrows || engine->stale || engine->limited || engine->space.full || engine->went_back)
+        return false;
+    if (!others_are_about(engine, boot) || boot < engine->wide_until || engine->passed_over || engine->cancels_left)
+        return false;
+    if (engine->own.turn >= engine->own.turn_end || engine->own.incarnation != engine->head.incarnation)
+        return false;
     return commands_are_narrow(commands, n) && !posts_many(commands, n) && !something_due(engine, wall, boot);
 }
 
 void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot)
 {
-    if (posts_many(commands, n) && engine->wide_until < boot + POSTS_MS) engine->wide_until = boot + POSTS_MS;
+    if (posts_many(commands, n) && engine->wide_until < boot + POSTS_MS)
+        engine->wide_until = boot + POSTS_MS;
 }
 
 /* In a wide turn's commit. */
@@ -112,20 +144,24 @@ void numbers_reserve(struct turn *turn, struct store_head *head)
     const struct engine *engine = turn->engine;
     int64_t block = engine->config.block ? engine->config.block : TURNS_OWN, specs = block * SPECS_A_TURN;
     struct numbers *own = &turn->own;
-    if (!engine->store->narrows || !others_are_about(engine, turn->boot)) return;
+    if (!engine->store->narrows || !others_are_about(engine, turn->boot))
+        return;
     bool last = own->incarnation == head->incarnation;
-    if (last && own->turn_end - own->turn > block / 2 && own->spec_end - own->spec > specs / 2) return;
-    *own = (struct numbers){ head->incarnation, head->turn + 1, head->turn + 1 + block, head->next_spec, head->next_spec + specs };
+    if (last && own->turn_end - own->turn > block / 2 && own->spec_end - own->spec > specs / 2)
+        return;
+    *own = (struct numbers){ head->incarnation, head->turn + 1, head->turn + 1 + block, head->next_spec,
+        head->next_spec + specs };
     head->turn += block;
     head->next_spec += specs;
 }
 
-/* --- changes ------------------------------------------------------------------------------------------------------------------------- */
+/* --- changes --- */
 
 void executor_counted(struct turn *turn, int64_t executor, bool failed)
 {
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)executor);
-    if (!known) return; /* it has gone: nobody counts for it any more */
+    if (!known)
+        return; /* it has gone: nobody counts for it any more */
     if (known->counted == turn->engine->serial) {
         turn->counts[known->counted_at].processed++;
         turn->counts[known->counted_at].failed += failed;
@@ -133,62 +169,73 @@ void executor_counted(struct turn *turn, int64_t executor, bool failed)
     }
     known->counted = turn->engine->serial;
     known->counted_at = turn->n_counts;
-    *ARENA_PUSH(turn->arena, turn->counts, turn->n_counts, turn->cap_counts) = (struct executor_count){ executor, 1, failed };
+    *ARENA_PUSH(turn->arena, turn->counts, turn->n_counts, turn->cap_counts) =
+        (struct executor_count){ executor, 1, failed };
 }
 
 static bool holds_pause(const struct hold *holds, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (holds[i].kind == HOLD_pause) return true;
+        if (holds[i].kind == HOLD_pause)
+            return true;
     return false;
 }
 
 static bool archives_are_own(struct turn *turn, const struct changes *c)
 {
     bool own = true;
-    for (size_t i = 0; i < c->n_archives && own; i++) own = map_find(&turn->locked, (uint64_t)c->archives[i]->lane);
-    for (size_t i = 0; i < c->n_revisions && own; i++) own = map_find(&turn->locked, (uint64_t)c->revisions[i].lane);
-    for (size_t i = 0; i < c->n_latest && own; i++) own = map_find(&turn->locked, (uint64_t)c->latest[i].lane);
+    for (size_t i = 0; i < c->n_archives && own; i++)
+        own = map_find(&turn->locked, (uint64_t)c->archives[i]->lane);
+    for (size_t i = 0; i < c->n_revisions && own; i++)
+        own = map_find(&turn->locked, (uint64_t)c->revisions[i].lane);
+    for (size_t i = 0; i < c->n_latest && own; i++)
+        own = map_find(&turn->locked, (uint64_t)c->latest[i].lane);
     return own;
 }
 
 /* last_vt: from where on it was moved, so that the steps of two turns count both. */
 static const struct lane *lane_before(struct turn *turn, const struct lane *lane)
 {
-    if (PLANT(lanes_uncounted)) return lane;
+    if (PLANT(lanes_uncounted))
+        return lane;
     struct lane *was = ARENA_NEW(turn->arena, struct lane);
     *was = *(const struct lane *)map_find(&turn->engine->lanes, (uint64_t)lane->id + 1);
-    if (was->last_vt < turn->head.v_now) was->last_vt = turn->head.v_now;
-    if (was->last_vt > lane->last_vt) was->last_vt = lane->last_vt;
+    if (was->last_vt < turn->head.v_now)
+        was->last_vt = turn->head.v_now;
+    if (was->last_vt > lane->last_vt)
+        was->last_vt = lane->last_vt;
     return was;
 }
 
 bool changes_narrow(struct turn *turn, struct changes *c)
 {
-    size_t others = c->n_classes + c->n_classes_remove + c->n_log_seals + c->n_results_remove + c->n_executors + c->n_executors_remove +
-                    c->n_tokens +
-                    c->n_tokens_remove + c->n_slots_remove + c->n_site + c->n_schedules + c->n_schedules_remove + c->n_duties +
-                    c->n_notes + (c->clock != NULL);
+    size_t others = c->n_classes + c->n_classes_remove + c->n_log_seals + c->n_results_remove + c->n_executors +
+                    c->n_executors_remove + c->n_tokens + c->n_tokens_remove + c->n_slots_remove + c->n_site +
+                    c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + (c->clock != NULL);
     bool pause = holds_pause(c->holds_add, c->n_holds_add) || holds_pause(c->holds_remove, c->n_holds_remove);
-    if (others || c->server || pause || !archives_are_own(turn, c)) return turn_widen(turn), false;
+    if (others || c->server || pause || !archives_are_own(turn, c))
+        return turn_widen(turn), false;
     const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->n_lanes + 1);
-    for (size_t i = 0; i < c->n_lanes; i++) was[i] = lane_before(turn, c->lanes[i]);
+    for (size_t i = 0; i < c->n_lanes; i++)
+        was[i] = lane_before(turn, c->lanes[i]);
     c->lanes_was = was;
     c->narrow = true;
     return true;
 }
 
-/* --- afterwards ---------------------------------------------------------------------------------------------------------------------- */
+/* --- afterwards --- */
 
 void narrow_committed(struct turn *turn, const struct store_head *head)
 {
     struct engine *engine = turn->engine;
     engine->cancels_left = false;
-    if (!head->commit) return; /* nothing was written */
+    if (!head->commit)
+        return;                                            /* nothing was written */
     bool alone = head->commit == engine->taken.commit + 1; /* nobody else has committed meanwhile */
     engine->own = turn->own;
     engine->own.turn += turn->slice->n_events > 0;
-    if (alone) engine->taken = *head;
+    if (alone)
+        engine->taken = *head;
     engine->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
     engine->own_events = (int64_t)turn->slice->n_events;
     engine->head = *head;

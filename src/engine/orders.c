@@ -4,8 +4,10 @@
 static struct node *task_get(struct turn *turn, struct command *command)
 {
     struct node *node = slice_find(turn->slice, command->in.task.task);
-    if (node && str_eq(slice_lane(turn->slice, node->row.lane)->tenant, command->actor.tenant)) return node;
-    if (!turn->slice->failed) turn_refuse(turn, command, ERR_not_found, "there is no task %lld", (long long)command->in.task.task);
+    if (node && str_eq(slice_lane(turn->slice, node->row.lane)->tenant, command->actor.tenant))
+        return node;
+    if (!turn->slice->failed)
+        turn_refuse(turn, command, ERR_not_found, "there is no task %lld", (long long)command->in.task.task);
     return NULL;
 }
 
@@ -17,9 +19,11 @@ static struct because because_of(const struct command *command, struct str reaso
 void cmd_cancel(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
-    if (!node) return;
+    if (!node)
+        return;
     if (state_ended(node->row.state)) {
-        turn_refuse(turn, command, ERR_already_ended, "task %lld is %s", (long long)node->row.id, state_word(node->row.state));
+        turn_refuse(
+            turn, command, ERR_already_ended, "task %lld is %s", (long long)node->row.id, state_word(node->row.state));
         return;
     }
     struct because because = because_of(command, command->in.task.reason);
@@ -35,9 +39,11 @@ static struct node *failed_dependency(struct turn *turn, struct node *node)
     size_t n;
     struct edge *ins = slice_ins(turn->slice, node, &n);
     for (size_t i = 0; i < n; i++) {
-        if (ins[i].kind != EDGE_DEPENDS) continue;
+        if (ins[i].kind != EDGE_DEPENDS)
+            continue;
         struct node *pred = slice_find(turn->slice, ins[i].pred);
-        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D) return pred;
+        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D)
+            return pred;
     }
     return NULL;
 }
@@ -45,49 +51,62 @@ static struct node *failed_dependency(struct turn *turn, struct node *node)
 void cmd_retry(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
-    if (!node) return;
+    if (!node)
+        return;
     if (!state_ended(node->row.state)) {
-        turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried", (long long)node->row.id,
-            state_word(node->row.state));
+        turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried",
+            (long long)node->row.id, state_word(node->row.state));
         return;
     }
     if (node->row.state == STATE_D) {
-        turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry%s", (long long)node->row.id,
-            node->row.rev ? "; weir run starts it anew" : "");
+        turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry%s",
+            (long long)node->row.id, node->row.rev ? "; weir run starts it anew" : "");
         return;
     }
     if (node->row.rev && str_eqz(node->row.name, "WORKFLOW")) {
-        turn_refuse(turn, command, ERR_conflict, "the workflow of revision %lld can't be read, and the next try would read the same files: "
-            "commit a correction, and its revision brings the tasks", (long long)node->row.rev);
+        turn_refuse(turn, command, ERR_conflict,
+            "the workflow of revision %lld can't be read, and the next try would read the same files: "
+            "commit a correction, and its revision brings the tasks",
+            (long long)node->row.rev);
         return;
     }
     heirs_finish(turn, node);
-    if (turn->slice->failed) return;
+    if (turn->slice->failed)
+        return;
     struct node *pred = failed_dependency(turn, node);
     if (pred) {
-        turn_refuse(turn, command, ERR_conflict, "task %lld depends on task %lld, which is %s: retry that one, and this one follows",
+        turn_refuse(turn, command, ERR_conflict,
+            "task %lld depends on task %lld, which is %s: retry that one, and this one follows",
             (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
         return;
     }
     const struct node *later = command->in.task.force || PLANT(order_unlooked) ? NULL : order_passed(turn->slice, node);
     if (later) {
-        turn_refuse(turn, command, ERR_order_passed, "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
-            "--reason TEXT retries all the same", (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
+        turn_refuse(turn, command, ERR_order_passed,
+            "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
+            "--reason TEXT retries all the same",
+            (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
         return;
     }
     const struct archive *archive = node->row.rev ? archive_own(turn, node->row.lane) : NULL;
     if (archive && (archive->removed || node->row.rev >= archive->next)) {
-        turn_refuse(turn, command, ERR_conflict, archive->removed ? "the archive of task %lld was removed"
-            : "the revision of task %lld waits for an earlier one", (long long)node->row.id);
+        turn_refuse(turn, command, ERR_conflict,
+            archive->removed ? "the archive of task %lld was removed"
+                             : "the revision of task %lld waits for an earlier one",
+            (long long)node->row.id);
         return;
     }
     if (retry_circles(turn->slice, node)) {
-        turn_refuse(turn, command, ERR_conflict, "task %lld comes after one that was retried and comes after it by now: retry it when that "
-            "has ended", (long long)node->row.id);
+        turn_refuse(turn, command, ERR_conflict,
+            "task %lld comes after one that was retried and comes after it by now: retry it when that "
+            "has ended",
+            (long long)node->row.id);
         return;
     }
-    if (quota_tasks_refused(turn, command, 1)) return;
-    struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
+    if (quota_tasks_refused(turn, command, 1))
+        return;
+    struct because because =
+        because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
     size_t from = turn->slice->n_restaged;
     task_restage(turn->slice, node, &because);
     locks_again(turn, from, NULL);
@@ -97,10 +116,11 @@ void cmd_retry(struct turn *turn, struct command *command)
 void cmd_promote(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
-    if (!node) return;
+    if (!node)
+        return;
     if (node->row.state != STATE_P) {
-        turn_refuse(turn, command, ERR_conflict, "task %lld is %s; only a pending one can be put to the front", (long long)node->row.id,
-                    state_word(node->row.state));
+        turn_refuse(turn, command, ERR_conflict, "task %lld is %s; only a pending one can be put to the front",
+            (long long)node->row.id, state_word(node->row.state));
         return;
     }
     struct because because = because_of(command, command->in.task.reason);
@@ -116,7 +136,8 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     struct str name = command->in.pause.lane;
     struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
     if (!known && command->in.pause.pause && !str_eqz(name, "all"))
-        known = cache_lane_get(turn, command->actor.tenant, name); /* paused before its first task, or before the archive is added */
+        /* paused before its first task, or before the archive is added */
+        known = cache_lane_get(turn, command->actor.tenant, name);
     if (!known) {
         turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
         return;
@@ -124,15 +145,24 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     struct lane *lane = slice_lane(turn->slice, known->id);
     bool pause = command->in.pause.pause;
     command->status = 200;
-    if (pause == (lane->paused_since != 0)) return; /* it is so already */
+    if (pause == (lane->paused_since != 0))
+        return; /* it is so already */
     lane->paused_since = pause ? turn->wall : 0;
     lane->paused_by = pause ? str_dup(&turn->engine->cache_arena, command->actor.name) : (struct str){ 0 };
     lane->paused_reason = pause ? str_dup(&turn->engine->cache_arena, command->in.pause.reason) : (struct str){ 0 };
-    slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume, .lane = lane->id, .subject = lane->name,
-                                              .actor = command->actor.name, .reason = command->in.pause.reason });
-    if (pause) slots_pass(turn);
-    else turn->engine->claims_left = true; /* what was pending before the pause, and wasn't parked, is news to all polls that wait */
-    if (!pause) *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming, turn->engine->cap_resuming) = lane->id;
+    slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume,
+                                 .lane = lane->id,
+                                 .subject = lane->name,
+                                 .actor = command->actor.name,
+                                 .reason = command->in.pause.reason });
+    if (pause)
+        slots_pass(turn);
+    else
+        turn->engine->claims_left =
+            true; /* what was pending before the pause, and wasn't parked, is news to all polls that wait */
+    if (!pause)
+        *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming,
+            turn->engine->cap_resuming) = lane->id;
 }
 
 void lanes_resume(struct turn *turn)
@@ -141,15 +171,19 @@ void lanes_resume(struct turn *turn)
     size_t kept = 0;
     for (size_t i = 0; i < engine->n_resuming; i++) {
         int64_t id = engine->resuming[i];
-        if (slice_lane(turn->slice, id)->paused_since) continue; /* paused again */
+        if (slice_lane(turn->slice, id)->paused_since)
+            continue; /* paused again */
         struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, engine->batch);
         size_t n = slice_holds_first(turn->slice, HOLD_pause, id, engine->batch, holds);
         for (size_t k = 0; k < n; k++) {
             struct node *node = slice_find(turn->slice, holds[k].task);
-            if (node) task_consider(turn->slice, node);
+            if (node)
+                task_consider(turn->slice, node);
         }
         slice_settle(turn->slice);
-        if (n >= engine->batch && !PLANT(resume_once)) engine->resuming[kept++] = id; /* more of them in the next turn */
+        /* more of them in the next turn */
+        if (n >= engine->batch && !PLANT(resume_once))
+            engine->resuming[kept++] = id;
     }
     engine->n_resuming = kept;
 }
@@ -158,28 +192,34 @@ void cmd_executor_state(struct turn *turn, struct command *command)
 {
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)command->in.executor_state.executor);
     if (!known || !tenant_of_executor(&known->row, command->actor.tenant)) {
-        turn_refuse(turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
+        turn_refuse(
+            turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
         return;
     }
     if (!executor_owned(&known->row, command)) {
-        turn_refuse(turn, command, ERR_forbidden, "the executor '%.*s' was registered with another token", STR_ARG(known->row.name));
+        turn_refuse(turn, command, ERR_forbidden, "the executor '%.*s' was registered with another token",
+            STR_ARG(known->row.name));
         return;
     }
     enum executor_state state = command->in.executor_state.state;
     command->status = 200;
-    if (known->row.state == state) return;
+    if (known->row.state == state)
+        return;
     known->row.state = state;
     crew_state(turn->engine, known);
     executor_changed(turn, known);
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = tenant_subject(turn->arena, known->row.tenant,
-        known->row.name),
-                                              .actor = command->actor.name,
-                                              .reason = str_of(executor_state_name(state)) });
-    if (known->parked) poll_answer(turn, known->parked); /* it hears its new state at once */
-    if (state == EXECUTOR_ACTIVE) turn->engine->claims_left = true; /* what was pending before is news to its poll */
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state,
+                                 .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
+                                 .actor = command->actor.name,
+                                 .reason = str_of(executor_state_name(state)) });
+    if (known->parked)
+        poll_answer(turn, known->parked); /* it hears its new state at once */
+    if (state == EXECUTOR_ACTIVE)
+        turn->engine->claims_left = true; /* what was pending before is news to its poll */
 }
 
-/* What is kept of a token's creation: the token itself can be had again from its seed, by the api alone and only while the key lives. */
+/* What is kept of a token's creation: the token itself can be had again from its seed, by the api alone and only while
+ * the key lives. */
 enum { TOKEN_NUMBERS = 5 };
 
 static void token_answer(struct command *command, const int64_t *numbers)
@@ -204,11 +244,13 @@ void cmd_token_create(struct turn *turn, struct command *command)
     if (!tenant_is_listed(engine, token->tenant)) {
         command->err.arena = command->arena;
         err_item(&command->err, ERR_invalid, STR("/tenant"),
-            "there is no tenant '%.*s': name it under 'tenants:' in weir.yaml and reload the server (SIGHUP)", STR_ARG(token->tenant));
+            "there is no tenant '%.*s': name it under 'tenants:' in weir.yaml and reload the server (SIGHUP)",
+            STR_ARG(token->tenant));
         return;
     }
     if (token_is_named(turn, token->tenant, token->name)) {
-        turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
+        turn_refuse(
+            turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
         return;
     }
     struct command asked = { .actor = { command->actor.name, token->tenant } }; /* whose quota it is */

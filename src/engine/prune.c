@@ -1,12 +1,12 @@
-/* prune: what old tasks have left behind goes: logs, outputs, artifacts. What a task was, when it ran and how it ended stays for ever, so
- * that PREV, dependencies and the history still find it.
+/* prune: what old tasks have left behind goes: logs, outputs, artifacts. What a task was, when it ran and how it ended
+ * stays for ever, so that PREV, dependencies and the history still find it.
  *
- * A task counts as old by its end, and by when it was made: tasks are numbered in the order in which they were made, so none is older than
- * one before it, whatever the wall clock said when it was made and when it ended.
+ * A task counts as old by its end, and by when it was made: tasks are numbered in the order in which they were made, so
+ * none is older than one before it, whatever the wall clock said when it was made and when it ended.
  *
- * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a dependent that
- * hasn't ended) is left alone. What a crash between the commit and the removal of a log leaves is found by whoever
- * has the duty next (api/retention.c). */
+ * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a
+ * dependent that hasn't ended) is left alone. What a crash between the commit and the removal of a log leaves is found
+ * by whoever has the duty next (api/retention.c). */
 #include "engine/turn.h"
 
 static bool wanted_still(struct turn *turn, struct node *node)
@@ -15,7 +15,8 @@ static bool wanted_still(struct turn *turn, struct node *node)
     const struct edge *outs = node->row.out ? slice_outs(turn->slice, node, &n) : NULL;
     for (size_t i = 0; i < n && !PLANT(prune_wanted); i++) {
         const struct node *waiter = slice_find(turn->slice, outs[i].waiter);
-        if (waiter && !state_ended(waiter->row.state)) return true;
+        if (waiter && !state_ended(waiter->row.state))
+            return true;
     }
     return false;
 }
@@ -27,7 +28,7 @@ static bool prunable(struct turn *turn, const struct command *command, struct no
     bool old = state_ended(row->state) && row->finished > 0 && (before || PLANT(prune_recent));
     return old && row->grant > 0 && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
            (!command->actor.tenant.len || str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant)) &&
-               !wanted_still(turn, node);
+           !wanted_still(turn, node);
 }
 
 static int64_t log_bytes_of(struct turn *turn, const struct node *node)
@@ -35,7 +36,8 @@ static int64_t log_bytes_of(struct turn *turn, const struct node *node)
     int64_t bytes = 0;
     for (int64_t grant = task_pruned(&node->row) + 1; grant <= node->row.grant; grant++) {
         const struct pending_attempt *found = attempt_find(turn, node->row.id, grant);
-        if (found && found->attempt.log_bytes > 0) bytes += found->attempt.log_bytes;
+        if (found && found->attempt.log_bytes > 0)
+            bytes += found->attempt.log_bytes;
     }
     return bytes;
 }
@@ -54,33 +56,42 @@ void cmd_prune(struct turn *turn, struct command *command)
     command->out.prune.tasks = command->out.prune.log_bytes = command->out.prune.after = 0;
     command->out.prune.newest = command->in.prune.newest;
     int64_t past = turn_past(turn);
-    if (!store->ops->tasks_after(store, turn->arena, command->in.prune.after, turn->engine->batch, &ids, &n, turn->err)) {
+    if (!store->ops->tasks_after(
+            store, turn->arena, command->in.prune.after, turn->engine->batch, &ids, &n, turn->err)) {
         turn->slice->failed = true;
         return;
     }
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct node *node = slice_find(turn->slice, ids[i]);
-        if (!node) continue;
+        if (!node)
+            continue;
         /* One that is made later than now was made by a wrong clock, and says nothing. */
-        if (node->row.created <= past && node->row.created > command->out.prune.newest) command->out.prune.newest = node->row.created;
-        if (!prunable(turn, command, node, lane)) continue;
+        if (node->row.created <= past && node->row.created > command->out.prune.newest)
+            command->out.prune.newest = node->row.created;
+        if (!prunable(turn, command, node, lane))
+            continue;
         command->out.prune.tasks++;
         int64_t bytes = log_bytes_of(turn, node);
         command->out.prune.log_bytes += bytes;
-        if (command->in.prune.dry_run) continue;
+        if (command->in.prune.dry_run)
+            continue;
         kept_drop(turn, node, bytes);
         node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
         for (int64_t grant = task_pruned(&node->row) + 1; grant <= node->row.grant; grant++)
-            *ARENA_PUSH(turn->arena, turn->seals_gone, turn->n_seals_gone, turn->cap_seals_gone) = (struct log_name){ node->row.id, grant };
+            *ARENA_PUSH(turn->arena, turn->seals_gone, turn->n_seals_gone, turn->cap_seals_gone) =
+                (struct log_name){ node->row.id, grant };
         task_pruned_set(&node->row, node->row.grant);
         slice_touch(turn->slice, node);
         *ARENA_PUSH(turn->arena, turn->pruned, turn->n_pruned, turn->cap_pruned) = node->row.id;
     }
-    if (n == turn->engine->batch) command->out.prune.after = ids[n - 1];
+    if (n == turn->engine->batch)
+        command->out.prune.after = ids[n - 1];
     if (!command->in.prune.dry_run && command->out.prune.tasks)
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_pruned, .subject = tenant_subject(turn->arena, command->actor.tenant, name),
-            .actor = command->actor.name,
-            .reason = str_fmt(turn->arena, "%lld tasks", (long long)command->out.prune.tasks) });
+        slice_event(
+            turn->slice, &(struct event){ .kind = EVENT_pruned,
+                             .subject = tenant_subject(turn->arena, command->actor.tenant, name),
+                             .actor = command->actor.name,
+                             .reason = str_fmt(turn->arena, "%lld tasks", (long long)command->out.prune.tasks) });
     command->status = 200;
 }
 
@@ -88,6 +99,7 @@ void prune_follow(struct turn *turn)
 {
     for (size_t i = 0; i < turn->n_pruned && turn->engine->config.logs; i++) {
         const struct node *node = slice_find(turn->slice, turn->pruned[i]);
-        for (int64_t grant = 1; node && grant <= node->row.grant; grant++) logs_remove(turn->engine->config.logs, node->row.id, grant);
+        for (int64_t grant = 1; node && grant <= node->row.grant; grant++)
+            logs_remove(turn->engine->config.logs, node->row.id, grant);
     }
 }

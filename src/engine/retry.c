@@ -1,7 +1,8 @@
 /* retry: a turn with its commands, and what is done when it fails.
  *
- * A turn that fails has changed nothing, or nobody knows what it has changed (outcome_unknown). What is tried then depends on the kind of
- * failure and on the store: see `remedies`. Every command is answered in the end; none is answered as recorded that isn't. */
+ * A turn that fails has changed nothing, or nobody knows what it has changed (outcome_unknown). What is tried then
+ * depends on the kind of failure and on the store: see `remedies`. Every command is answered in the end; none is
+ * answered as recorded that isn't. */
 #include "engine/turn.h"
 #include "io/clock.h"
 
@@ -19,9 +20,12 @@ enum remedy {
     ONE_BY_ONE = 1, /* so that only the command at fault is refused; when the disk is full, without intake */
     ONCE_MORE,      /* the store was lost: it comes back, or another server does the work */
     TELL_AWAY,      /* nothing was recorded, and the store is still away */
-    TELL_LOCKED,    /* a lock of a table was waited for too long (somebody works on it): another try would wait as long again */
-    TELL_UNKNOWN,   /* the server goes on: the next turn rereads the store, and sees whether the commands were recorded */
-    GIVE_UP,        /* of our own store nothing can be believed any more: the process ends, and the next one reads what is there */
+    /* a lock of a table was waited for too long (somebody works on it): another try would wait as long again */
+    TELL_LOCKED,
+    /* the server goes on: the next turn rereads the store, and sees whether the commands were recorded */
+    TELL_UNKNOWN,
+    /* of our own store nothing can be believed any more: the process ends, and the next one reads what is there */
+    GIVE_UP,
 };
 
 static const struct {
@@ -37,11 +41,12 @@ static const struct {
 static enum remedy remedy_of(const struct engine *engine, enum err_code failure, bool again)
 {
     size_t i = 0;
-    while (remedies[i].failure != ERR_none && remedies[i].failure != failure) i++;
+    while (remedies[i].failure != ERR_none && remedies[i].failure != failure)
+        i++;
     return engine->store->exclusive ? remedies[i].own : again ? remedies[i].shared_again : remedies[i].shared;
 }
 
-/* --- one try ------------------------------------------------------------------------------------------------------------------------- */
+/* --- one try --- */
 
 static void answers_take(struct turn *turn, struct list *out)
 {
@@ -72,9 +77,11 @@ static bool run_as(struct work *work, bool narrow, bool *out_again)
     turn.narrow = narrow;
     bool ok = turn_run(&turn, work->commands, &work->n, work->err);
     engine->narrow = engine->turn = NULL;
-    if (ok) answers_take(&turn, work->out);
+    if (ok)
+        answers_take(&turn, work->out);
     *out_again = !ok && narrow && (turn.widened || work->err->code == ERR_conflict || work->err->code == ERR_internal);
-    if (*out_again) narrow_undo(&turn, work->commands, work->n);
+    if (*out_again)
+        narrow_undo(&turn, work->commands, work->n);
     else if (!ok && !PLANT(numbers_kept))
         engine->own = (struct numbers){ 0 }; /* some of them may be in use: it isn't known what became of the turn */
     turn_close(&turn);
@@ -88,41 +95,49 @@ static bool run_once(struct work *work)
     int64_t before = clock_boot_ms();
     bool ok = run_as(work, narrow, &again);
     turn_noted(engine, work->commands, work->n, work->boot);
-    if (!again) return ok;
-    if (work->err->code == ERR_conflict && clock_boot_ms() - before > WAITED_MS) return false; /* a wide one would wait as long again */
+    if (!again)
+        return ok;
+    /* a wide one would wait as long again */
+    if (work->err->code == ERR_conflict && clock_boot_ms() - before > WAITED_MS)
+        return false;
     *work->err = (struct err){ .arena = work->err->arena };
     engine->gathers = false;
     atomic_fetch_add(&engine->n_widened, 1);
     return run_as(work, false, &again);
 }
 
-/* --- when it failed ------------------------------------------------------------------------------------------------------------------ */
+/* --- when it failed --- */
 
-/* A shared store was lost in the middle of a turn: nothing of it was recorded, or the store would have said 'unknown'. */
+/* A shared store was lost in the middle of a turn: nothing of it was recorded, or the store would have said 'unknown'.
+ */
 static void store_lost(struct work *work)
 {
     struct engine *engine = work->engine;
     commands_undo(engine, work->commands, work->n);
     engine->stale = true;
-    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN; /* looked at again: the turn may have seen that the clock was set */
+    /* looked at again: the turn may have seen that the clock was set */
+    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
 }
 
-/* A turn failed: the caches are reloaded. Of a shared store the next turn does it, since it may have to wait; of our own, now. */
+/* A turn failed: the caches are reloaded. Of a shared store the next turn does it, since it may have to wait; of our
+ * own, now. */
 static bool turn_forget(struct work *work)
 {
     struct engine *engine = work->engine;
-    if (engine->store->exclusive) return engine_recover(engine, work->commands, work->n, work->boot, work->err);
+    if (engine->store->exclusive)
+        return engine_recover(engine, work->commands, work->n, work->boot, work->err);
     store_lost(work);
     return true;
 }
 
-/* The command that failed alone is refused. A shared store that keeps one of them waiting would keep the others waiting, too: they are
- * refused with it. How many were refused. */
+/* The command that failed alone is refused. A shared store that keeps one of them waiting would keep the others
+ * waiting, too: they are refused with it. How many were refused. */
 static size_t refuse(struct work *rest, const struct err *why)
 {
     bool waits = !rest->engine->store->exclusive && (why->code == ERR_unavailable || why->code == ERR_conflict);
     bool later = why->code == ERR_disk_full || why->code == ERR_unavailable || waits;
-    if (!waits) rest->n = 1;
+    if (!waits)
+        rest->n = 1;
     answer_all(rest, waits ? ERR_unavailable : later ? why->code : ERR_internal, why->text);
     return rest->n;
 }
@@ -131,10 +146,14 @@ static bool one_by_one(struct work *work)
 {
     struct engine *engine = work->engine;
     bool full = work->err->code == ERR_disk_full;
-    if (full && engine->store->exclusive) space_ran_out(&engine->space);
-    else if (full) space_ran_out_away(&engine->space, work->boot);
-    if (work->err->code == ERR_corrupt) health_corrupt(engine, work->err);
-    if (!turn_forget(work)) return false;
+    if (full && engine->store->exclusive)
+        space_ran_out(&engine->space);
+    else if (full)
+        space_ran_out_away(&engine->space, work->boot);
+    if (work->err->code == ERR_corrupt)
+        health_corrupt(engine, work->err);
+    if (!turn_forget(work))
+        return false;
     for (size_t i = 0; i < work->n; i++) {
         struct err why = { 0 };
         struct work one = *work, rest = *work;
@@ -142,15 +161,19 @@ static bool one_by_one(struct work *work)
         one.n = 1;
         rest.n = work->n - i;
         one.err = &why;
-        if (run_once(&one)) continue;
+        if (run_once(&one))
+            continue;
         bool unknown = why.code == ERR_outcome_unknown;
-        if (unknown) *work->err = why;
+        if (unknown)
+            *work->err = why;
         if (unknown || !turn_forget(work)) {
             answer_all(&rest, ERR_outcome_unknown, why.text);
             return false;
         }
-        if (why.code == ERR_corrupt) health_corrupt(engine, &why);
-        if (refuse(&rest, &why) > 1) break;
+        if (why.code == ERR_corrupt)
+            health_corrupt(engine, &why);
+        if (refuse(&rest, &why) > 1)
+            break;
     }
     return true;
 }
@@ -164,9 +187,12 @@ static bool tell_all(struct work *work, enum remedy remedy)
     }
     work->trouble = remedy == TELL_LOCKED ? ENGINE_STORE_LOCKED : ENGINE_STORE_AWAY;
     store_lost(work);
-    if (remedy == TELL_UNKNOWN) answer_all(work, ERR_outcome_unknown, work->err->text);
-    if (remedy == TELL_LOCKED) answer_all(work, ERR_unavailable, "a lock in the database holds up every turn; nothing was recorded");
-    if (remedy == TELL_AWAY) answer_all(work, ERR_unavailable, "the database can't be reached; nothing was recorded");
+    if (remedy == TELL_UNKNOWN)
+        answer_all(work, ERR_outcome_unknown, work->err->text);
+    if (remedy == TELL_LOCKED)
+        answer_all(work, ERR_unavailable, "a lock in the database holds up every turn; nothing was recorded");
+    if (remedy == TELL_AWAY)
+        answer_all(work, ERR_unavailable, "the database can't be reached; nothing was recorded");
     return true;
 }
 
@@ -185,29 +211,44 @@ static bool run_again(struct work *work, struct err *out_why)
     return ok || (remedy == ONE_BY_ONE ? one_by_one(work) : tell_all(work, remedy));
 }
 
-/* --- what the turn says of the store, and when the next one is due --------------------------------------------------------------- */
+/* --- what the turn says of the store, and when the next one is due --- */
 
 static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
 {
     int64_t next = polls_deadline(engine);
     struct heap_node *first = heap_first(&engine->deadlines);
-    if (first && first->key < next) next = first->key;
-    if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left || engine->slots_left.n) next = boot;
-    if (served_due(engine) || engine->tells_due || engine->beats_due) next = boot;
-    if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
-    if (schedules_due(engine, wall, boot)) next = boot;
-    if (silence_next(engine) < next) next = silence_next(engine);
-    if (duties_next(engine) < next) next = duties_next(engine);
-    if (expiry_next(engine) < next) next = expiry_next(engine);
-    if (seals_next(engine) < next) next = seals_next(engine);
+    if (first && first->key < next)
+        next = first->key;
+    if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left ||
+        engine->slots_left.n)
+        next = boot;
+    if (served_due(engine) || engine->tells_due || engine->beats_due)
+        next = boot;
+    if (engine->taken.commit != engine->head.commit)
+        next = boot; /* others committed beside the last turn */
+    if (schedules_due(engine, wall, boot))
+        next = boot;
+    if (silence_next(engine) < next)
+        next = silence_next(engine);
+    if (duties_next(engine) < next)
+        next = duties_next(engine);
+    if (expiry_next(engine) < next)
+        next = expiry_next(engine);
+    if (seals_next(engine) < next)
+        next = seals_next(engine);
     int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
-    if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due) due = engine->next_time;
-    if (engine->space.full && boot + SPACE_LOOK_MS < next) next = boot + SPACE_LOOK_MS; /* intake opens by itself */
+    if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due)
+        due = engine->next_time;
+    if (engine->space.full && boot + SPACE_LOOK_MS < next)
+        next = boot + SPACE_LOOK_MS; /* intake opens by itself */
     if (due != INT64_MAX) {
         int64_t in = due - wall;
-        if (in < 0) in = 0;
-        if (in > 60000) in = 60000; /* the wall clock may be set */
-        if (boot + in < next) next = boot + in;
+        if (in < 0)
+            in = 0;
+        if (in > 60000)
+            in = 60000; /* the wall clock may be set */
+        if (boot + in < next)
+            next = boot + in;
     }
     return next;
 }
@@ -216,7 +257,8 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
 static bool lock_gone(const struct engine *engine, size_t n, int64_t boot)
 {
     const struct store_ops *ops = engine->store->ops;
-    return ops->writable ? ops->writable(engine->store) : (n && engine->wrote) || boot - engine->health.locked > LOCKED_MS;
+    return ops->writable ? ops->writable(engine->store)
+                         : (n && engine->wrote) || boot - engine->health.locked > LOCKED_MS;
 }
 
 /* What the turn says of the store. again: its first try failed; why: in the store's words. */
@@ -227,15 +269,23 @@ static void turn_judge(const struct work *work, bool ok, bool again, const struc
     size_t n = work->n;
     int64_t boot = work->boot;
     struct health *health = &engine->health;
-    if (trouble == ENGINE_STORE_LOCKED) health->locked = boot;
-    else if (health->locked && lock_gone(engine, n, boot)) health->locked = 0;
+    if (trouble == ENGINE_STORE_LOCKED)
+        health->locked = boot;
+    else if (health->locked && lock_gone(engine, n, boot))
+        health->locked = 0;
     bool refused = why->code != ERR_disk_full && why->code != ERR_corrupt && why->code != ERR_unavailable;
     bool failed = ok && again && trouble == ENGINE_OK && !engine->wrote && refused;
     bool failing = health_turn(health, failed, n == 0, engine->wrote, boot);
-    if (failed) atomic_fetch_add(&engine->n_failed_turns, 1);
-    enum engine_health state = !ok ? ENGINE_FAILED : trouble ? trouble : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK;
-    if (state == ENGINE_OK && failing) state = ENGINE_TURNS_FAIL;
-    if (state == ENGINE_OK && health->locked) state = ENGINE_STORE_LOCKED;
+    if (failed)
+        atomic_fetch_add(&engine->n_failed_turns, 1);
+    enum engine_health state = !ok                  ? ENGINE_FAILED
+                               : trouble            ? trouble
+                               : engine->space.full ? ENGINE_DISK_FULL
+                                                    : ENGINE_OK;
+    if (state == ENGINE_OK && failing)
+        state = ENGINE_TURNS_FAIL;
+    if (state == ENGINE_OK && health->locked)
+        state = ENGINE_STORE_LOCKED;
     health_set(engine, state, ok && !failed && !trouble ? "" : why->text);
 }
 
@@ -246,11 +296,12 @@ static void hearing_look(struct engine *engine, int64_t boot)
     bool due = (first && first->key <= boot) || silence_next(engine) <= boot;
     enum hearing hears = thread_hears(engine, boot, due);
     engine->deaf = hears != HEARS;
-    if (hears == HEARS_NOTHING) leases_keep(engine, boot);
+    if (hears == HEARS_NOTHING)
+        leases_keep(engine, boot);
 }
 
-bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered,
-    int64_t *out_next, struct err *err)
+bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot,
+    struct list *out_answered, int64_t *out_next, struct err *err)
 {
     int64_t before = clock_boot_us();
     struct err why = { 0 };
@@ -265,19 +316,24 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     engine->gathers = engine->thread && commands && engine->others_about;
     engine->wrote = false;
     bool ok = run_once(&work), again = !ok;
-    if (!ok) ok = run_again(&work, &why);
+    if (!ok)
+        ok = run_again(&work, &why);
     *out_next = next_turn(engine, wall, boot);
-    int64_t pause = engine_damaged(engine) ? DAMAGED_AGAIN_MS : TRY_AGAIN_MS; /* what failed now will fail at once again */
-    if (again && *out_next < boot + pause) *out_next = boot + pause;
-    if (engine->deaf && !engine->on_loop && *out_next < boot + HEAR_AGAIN_MS) /* else turns of the loop would put it off for ever */
+    /* what failed now will fail at once again */
+    int64_t pause = engine_damaged(engine) ? DAMAGED_AGAIN_MS : TRY_AGAIN_MS;
+    if (again && *out_next < boot + pause)
+        *out_next = boot + pause;
+    /* else turns of the loop would put it off for ever */
+    if (engine->deaf && !engine->on_loop && *out_next < boot + HEAR_AGAIN_MS)
         *out_next = boot + HEAR_AGAIN_MS;
     engine->wanted = *out_next > boot ? *out_next : boot;
     turn_judge(&work, ok, again, ok ? &why : err);
-    if ((engine->health.failing_since || engine->health.locked) && *out_next > boot + FAILING_AGAIN_MS) *out_next = boot + FAILING_AGAIN_MS;
-    if (ok) *err = (struct err){ .code = ERR_none };
+    if ((engine->health.failing_since || engine->health.locked) && *out_next > boot + FAILING_AGAIN_MS)
+        *out_next = boot + FAILING_AGAIN_MS;
+    if (ok)
+        *err = (struct err){ .code = ERR_none };
     atomic_fetch_add(&engine->n_turns, 1);
     atomic_fetch_add(&engine->n_commands, work.n);
     atomic_fetch_add(&engine->turn_us, (uint64_t)(clock_boot_us() - before));
     return ok;
 }
-

@@ -1,8 +1,9 @@
-/* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute that fires next; firing
- * makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever restarts lie between. Slots that were
- * missed while no server ran fire once together. A row also says up to which time its slots have fired (`fired`), as far as the wall clock
- * was believed (core/wall.h). A wall clock that is set back fires nothing twice; one that was wrong by hours or years and is put right
- * leaves no minute in the wrong time: each row's minute is looked at then, a batch a turn, and counted again from `fired` or from now. */
+/* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute that
+ * fires next; firing makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever
+ * restarts lie between. Slots that were missed while no server ran fire once together. A row also says up to which time
+ * its slots have fired (`fired`), as far as the wall clock was believed (core/wall.h). A wall clock that is set back
+ * fires nothing twice; one that was wrong by hours or years and is put right leaves no minute in the wrong time: each
+ * row's minute is looked at then, a batch a turn, and counted again from `fired` or from now. */
 #include "base/when.h"
 #include "core/wall.h"
 #include "engine/turn.h"
@@ -33,11 +34,13 @@ static int64_t minute_after(struct str cron_text, struct str key, struct str zon
 static void known_add(struct engine *engine, const struct schedule *row)
 {
     struct known_schedule *known = ARENA_NEW(&engine->schedule_arena, struct known_schedule);
-    known->row = (struct schedule){ row->lane, str_dup(&engine->schedule_arena, row->task), str_dup(&engine->schedule_arena, row->cron),
-                                    str_dup(&engine->schedule_arena, row->zone), row->next, row->fired };
+    known->row = (struct schedule){ row->lane, str_dup(&engine->schedule_arena, row->task),
+        str_dup(&engine->schedule_arena, row->cron), str_dup(&engine->schedule_arena, row->zone), row->next,
+        row->fired };
     known->other = engine->schedules_known;
     engine->schedules_known = known;
-    if (row->next < INT64_MAX) heap_put(&engine->schedules, &known->due, row->next);
+    if (row->next < INT64_MAX)
+        heap_put(&engine->schedules, &known->due, row->next);
 }
 
 void schedules_drop(struct engine *engine)
@@ -54,14 +57,16 @@ bool schedules_load(struct engine *engine, struct err *err)
     size_t n;
     schedules_drop(engine);
     bool ok = engine->store->ops->load_schedules(engine->store, &scratch, &rows, &n, err);
-    for (size_t i = 0; ok && i < n; i++) known_add(engine, &rows[i]);
+    for (size_t i = 0; ok && i < n; i++)
+        known_add(engine, &rows[i]);
     arena_release(&scratch);
     return ok;
 }
 
 int64_t schedules_next(const struct engine *engine)
 {
-    if (atomic_load(&engine->held)) return INT64_MAX;
+    if (atomic_load(&engine->held))
+        return INT64_MAX;
     const struct heap_node *first = heap_first(&engine->schedules);
     return first ? first->key : INT64_MAX;
 }
@@ -90,12 +95,16 @@ static size_t schedules_of(struct turn *turn, int64_t lane, struct schedule **ou
     }
     for (size_t i = 0; i < n_rows; i++) {
         bool gone = rows[i].lane != lane;
-        for (size_t k = 0; k < turn->n_schedules_gone && !gone; k++) gone = schedule_same(&rows[i], &turn->schedules_gone[k]);
-        for (size_t k = 0; k < turn->n_schedules && !gone; k++) gone = schedule_same(&rows[i], &turn->schedules[k]);
-        if (!gone) *ARENA_PUSH(turn->arena, list, n, cap) = rows[i];
+        for (size_t k = 0; k < turn->n_schedules_gone && !gone; k++)
+            gone = schedule_same(&rows[i], &turn->schedules_gone[k]);
+        for (size_t k = 0; k < turn->n_schedules && !gone; k++)
+            gone = schedule_same(&rows[i], &turn->schedules[k]);
+        if (!gone)
+            *ARENA_PUSH(turn->arena, list, n, cap) = rows[i];
     }
     for (size_t k = 0; k < turn->n_schedules; k++)
-        if (turn->schedules[k].lane == lane) *ARENA_PUSH(turn->arena, list, n, cap) = turn->schedules[k];
+        if (turn->schedules[k].lane == lane)
+            *ARENA_PUSH(turn->arena, list, n, cap) = turn->schedules[k];
     *out = list;
     return n;
 }
@@ -103,9 +112,11 @@ static size_t schedules_of(struct turn *turn, int64_t lane, struct schedule **ou
 static void schedule_put(struct turn *turn, const struct schedule *row)
 {
     for (size_t i = 0; i < turn->n_schedules_gone; i++)
-        if (schedule_same(&turn->schedules_gone[i], row)) turn->schedules_gone[i--] = turn->schedules_gone[--turn->n_schedules_gone];
+        if (schedule_same(&turn->schedules_gone[i], row))
+            turn->schedules_gone[i--] = turn->schedules_gone[--turn->n_schedules_gone];
     for (size_t i = 0; i < turn->n_schedules; i++) {
-        if (!schedule_same(&turn->schedules[i], row)) continue;
+        if (!schedule_same(&turn->schedules[i], row))
+            continue;
         turn->schedules[i] = *row;
         return;
     }
@@ -115,7 +126,8 @@ static void schedule_put(struct turn *turn, const struct schedule *row)
 static void schedule_remove(struct turn *turn, const struct schedule *row)
 {
     for (size_t i = 0; i < turn->n_schedules; i++)
-        if (schedule_same(&turn->schedules[i], row)) turn->schedules[i--] = turn->schedules[--turn->n_schedules];
+        if (schedule_same(&turn->schedules[i], row))
+            turn->schedules[i--] = turn->schedules[--turn->n_schedules];
     *ARENA_PUSH(turn->arena, turn->schedules_gone, turn->n_schedules_gone, turn->cap_schedules_gone) = *row;
 }
 
@@ -123,24 +135,29 @@ static void schedule_remove(struct turn *turn, const struct schedule *row)
 void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition)
 {
     struct schedule *had = NULL;
-    size_t n_had = schedules_of(turn, archive->lane, &had), n_tasks = definition && definition->valid ? definition->workflow.n_tasks : 0;
+    size_t n_had = schedules_of(turn, archive->lane, &had),
+           n_tasks = definition && definition->valid ? definition->workflow.n_tasks : 0;
     bool *kept = ARENA_ARRAY(turn->arena, bool, n_had + 1);
     for (size_t i = 0; i < n_tasks; i++) {
         const struct workflow_task *task = &definition->workflow.tasks[i];
         for (size_t k = 0; k < task->schedule.n && task->triggers & TRIGGER_SCHEDULE; k++) {
-            struct schedule row = { .lane = archive->lane, .task = str_dup(turn->arena, task->name),
-                                    .cron = str_dup(turn->arena, task->schedule.items[k].cron),
-                                    .zone = str_dup(turn->arena, task->schedule.items[k].zone) };
+            struct schedule row = { .lane = archive->lane,
+                .task = str_dup(turn->arena, task->name),
+                .cron = str_dup(turn->arena, task->schedule.items[k].cron),
+                .zone = str_dup(turn->arena, task->schedule.items[k].zone) };
             bool there = false;
             for (size_t h = 0; h < n_had; h++)
-                if (schedule_same(&had[h], &row)) kept[h] = there = true;
+                if (schedule_same(&had[h], &row))
+                    kept[h] = there = true;
             row.next = there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.zone, turn->wall);
-            if (!there) schedule_put(turn, &row);
+            if (!there)
+                schedule_put(turn, &row);
             turn->schedules_changed |= !there && !PLANT(schedule_unheard);
         }
     }
     for (size_t h = 0; h < n_had; h++) {
-        if (kept[h]) continue;
+        if (kept[h])
+            continue;
         schedule_remove(turn, &had[h]);
         turn->schedules_changed = true;
     }
@@ -152,7 +169,8 @@ static bool fired_counts(const struct turn *turn, const struct schedule *row)
     return row->fired > 0 && row->fired - turn->wall <= WALL_STEP_MS && turn->wall - row->fired <= WALL_STEP_MS;
 }
 
-/* The first minute that hasn't fired; of a row that says nothing about that: the first since the last look, by the clock of now. */
+/* The first minute that hasn't fired; of a row that says nothing about that: the first since the last look, by the
+ * clock of now. */
 static int64_t minute_unfired(struct turn *turn, const struct schedule *row)
 {
     int64_t looked = turn->engine->schedules_boot, since = looked ? turn->wall - (turn->boot - looked) : turn->wall;
@@ -167,18 +185,24 @@ static void schedule_count_again(struct turn *turn, const struct schedule *row, 
     moved.next = next;
     schedule_put(turn, &moved);
     turn->schedules_changed = true;
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled, .lane = row->lane, .actor = STR("engine"), .subject = row->task,
-                                 .reason = str_fmt(turn->arena, "%.*s: the wall clock was set back, " SCHEDULE_AGAIN " %s",
-                                     STR_ARG(row->cron), when_format(next).z) });
+    slice_event(
+        turn->slice, &(struct event){ .kind = EVENT_scheduled,
+                         .lane = row->lane,
+                         .actor = STR("engine"),
+                         .subject = row->task,
+                         .reason = str_fmt(turn->arena, "%.*s: the wall clock was set back, " SCHEDULE_AGAIN " %s",
+                             STR_ARG(row->cron), when_format(next).z) });
 }
 
 /* Its slot has fired before: the clock was set back since, and has come to it again. */
 static bool slot_passed(struct turn *turn, const struct schedule *row)
 {
-    if (row->next > row->fired || row->fired - turn->wall > WALL_STEP_MS) return false;
+    if (row->next > row->fired || row->fired - turn->wall > WALL_STEP_MS)
+        return false;
     struct str key = schedule_key(turn, turn_archive(turn, row->lane), row->task);
     int64_t next = minute_after(row->cron, key, row->zone, row->fired);
-    if (next <= turn->wall) return false; /* and later ones haven't */
+    if (next <= turn->wall)
+        return false; /* and later ones haven't */
     schedule_count_again(turn, row, next);
     return true;
 }
@@ -189,45 +213,59 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
     struct schedule moved = *row;
     int64_t past = turn_past(turn);
     turn->schedules_changed = true;
-    if (slot_passed(turn, row)) return;
+    if (slot_passed(turn, row))
+        return;
     moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->zone, turn->wall);
-    if (row->next > past && row->next - past <= WALL_STEP_MS) past = row->next; /* it is early, but it has fired */
-    if (past > row->fired || turn_agrees(turn)) moved.fired = past;
-    if (PLANT(slot_kept) && turn->wall - row->next > 60000) moved.next = row->next;
+    if (row->next > past && row->next - past <= WALL_STEP_MS)
+        past = row->next; /* it is early, but it has fired */
+    if (past > row->fired || turn_agrees(turn))
+        moved.fired = past;
+    if (PLANT(slot_kept) && turn->wall - row->next > 60000)
+        moved.next = row->next;
     schedule_put(turn, &moved);
-    if (archive->removed || archive->definition == 0 || archive->next <= archive->first) return;
+    if (archive->removed || archive->definition == 0 || archive->next <= archive->first)
+        return;
     const struct revision *revision = revision_newest(turn, archive);
     struct definition *definition = revision ? definition_get(turn, archive->definition) : NULL;
-    if (!definition || turn->slice->failed) return;
+    if (!definition || turn->slice->failed)
+        return;
     struct str by = duty_text(turn, DUTY_schedules);
-    struct because because = { .actor = STR("schedule"), .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
+    struct because because = { .actor = STR("schedule"),
+        .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
     bool full = quota_tasks_full(turn, slice_lane(turn->slice, row->lane)->tenant);
-    const struct node *node = full ? NULL : run_make(turn, archive, revision, definition, row->task, (struct str){ 0 }, &because);
+    const struct node *node =
+        full ? NULL : run_make(turn, archive, revision, definition, row->task, (struct str){ 0 }, &because);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled,
                                  .lane = row->lane,
                                  .task = node ? node->row.id : 0,
                                  .actor = because.actor,
                                  .subject = row->task,
-                                 .reason = str_fmt(turn->arena, "%.*s for %s%s%.*s%s", STR_ARG(row->cron), when_format(row->next).z,
-                                     by.len ? "; " : "", STR_ARG(by),
+                                 .reason = str_fmt(turn->arena, "%.*s for %s%s%.*s%s", STR_ARG(row->cron),
+                                     when_format(row->next).z, by.len ? "; " : "", STR_ARG(by),
                                      full ? ": left out, the tenant has as many open tasks as it may" : "") });
 }
 
-/* After a start, and when the wall clock was set back: a minute that is later than the first that hasn't fired was counted from a time that
- * hasn't come. */
+/* After a start, and when the wall clock was set back: a minute that is later than the first that hasn't fired was
+ * counted from a time that hasn't come. */
 static void schedules_look(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     size_t at = 0;
     const struct known_schedule *known = engine->schedules_known;
-    for (; known && at < engine->schedules_looked; at++) known = known->other;
+    for (; known && at < engine->schedules_looked; at++)
+        known = known->other;
     for (size_t n = 0; known && n < FIRED_BATCH && !turn->slice->failed; n++, at++, known = known->other) {
         struct schedule moved = known->row;
-        if (moved.next == INT64_MAX || moved.next <= turn->wall || PLANT(schedule_ahead)) continue;
+        if (moved.next == INT64_MAX || moved.next <= turn->wall || PLANT(schedule_ahead))
+            continue;
         moved.next = minute_unfired(turn, &known->row);
-        if (known->row.next - moved.next <= WALL_STEP_MS) continue; /* a clock that is set back a little fires nothing twice */
-        if (moved.next > turn->wall) schedule_count_again(turn, &known->row, moved.next);
-        else schedule_fire(turn, &moved);
+        /* a clock that is set back a little fires nothing twice */
+        if (known->row.next - moved.next <= WALL_STEP_MS)
+            continue;
+        if (moved.next > turn->wall)
+            schedule_count_again(turn, &known->row, moved.next);
+        else
+            schedule_fire(turn, &moved);
     }
     engine->schedules_looked = known ? at : SIZE_MAX;
 }
@@ -237,15 +275,21 @@ void schedules_fire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
-    if (!duty_acts(turn, DUTY_schedules)) return;
+    if (!duty_acts(turn, DUTY_schedules))
+        return;
     int64_t offset = turn->wall - turn->boot;
     bool set_back = engine->schedules_offset - offset > 1000;
-    if (set_back) engine->schedules_looked = 0;
-    if (set_back || offset > engine->schedules_offset) engine->schedules_offset = offset;
-    if (engine->schedules_looked != SIZE_MAX) schedules_look(turn);
+    if (set_back)
+        engine->schedules_looked = 0;
+    if (set_back || offset > engine->schedules_offset)
+        engine->schedules_offset = offset;
+    if (engine->schedules_looked != SIZE_MAX)
+        schedules_look(turn);
     engine->schedules_boot = turn->boot;
-    if (atomic_load(&engine->held)) return;
-    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall;
+    if (atomic_load(&engine->held))
+        return;
+    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) &&
+                       first->key <= turn->wall;
          n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);
         heap_take(&engine->schedules, first); /* all are read anew after the commit, and when it fails */

@@ -1,13 +1,15 @@
 /* served: which classes of tasks have an executor that could start them, and what follows when that changes.
  *
- * A task takes slots only while its class is served (core/settle.c). An executor counts while its row says that it is active: neither lost,
- * paused nor draining; that all its slots are in use doesn't matter. Rows of executors change in wide turns alone, so every turn of every
- * server decides by the same. Who isn't heard after a restart counts until it is found silent (executors_watch).
+ * A task takes slots only while its class is served (core/settle.c). An executor counts while its row says that it is
+ * active: neither lost, paused nor draining; that all its slots are in use doesn't matter. Rows of executors change in
+ * wide turns alone, so every turn of every server decides by the same. Who isn't heard after a restart counts until it
+ * is found silent (executors_watch).
  *
- * Of each class one executor is remembered that serves it: a change of an executor costs a short look at each class, and a task's turn asks
- * one pointer. Those who waited for a class that is served now go on, and those of a class that isn't any more give their slots back, a
- * batch a turn. Every server does both when it hears of the change, so that none of them has to live until it is done; what is left over is
- * memory, and when rows are read anew all of it is looked at again. */
+ * Of each class one executor is remembered that serves it: a change of an executor costs a short look at each class,
+ * and a task's turn asks one pointer. Those who waited for a class that is served now go on, and those of a class that
+ * isn't any more give their slots back, a batch a turn. Every server does both when it hears of the change, so that
+ * none of them has to live until it is done; what is left over is memory, and when rows are read anew all of it is
+ * looked at again. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -46,17 +48,21 @@ void served_class_gone(struct engine *engine, const struct task_class *class_)
     map_take(&engine->classes_waking, (uint64_t)class_->id);
 }
 
-/* A look at each class when an executor comes, goes or changes: about 180 instructions (bench/cost, executor-among-classes). Classes that
- * nobody needs go (expiry.c), so there are as many as there are kinds of tasks, however many tasks wait. */
+/* A look at each class when an executor comes, goes or changes: about 180 instructions (bench/cost,
+ * executor-among-classes). Classes that nobody needs go (expiry.c), so there are as many as there are kinds of tasks,
+ * however many tasks wait. */
 void served_look(struct engine *engine, struct known_executor *changed)
 {
-    MAP_EACH(&engine->classes, e) {
+    MAP_EACH (&engine->classes, e) {
         int64_t id = (int64_t)e->key;
         struct known_executor **by = serving_of(engine, e->value), *was = *by;
-        if (was && serves(engine, was, id)) continue;
+        if (was && serves(engine, was, id))
+            continue;
         *by = was ? crew_serves(engine, e->value) : changed && serves(engine, changed, id) ? changed : NULL;
-        if (*by && !was) map_put(&engine->classes_waking, e->key, engine);
-        if (*by || !was) continue;
+        if (*by && !was)
+            map_put(&engine->classes_waking, e->key, engine);
+        if (*by || !was)
+            continue;
         map_take(&engine->classes_waking, e->key);
         engine->unserved.pass = engine->unserved.again = !PLANT(unserved_kept);
     }
@@ -72,7 +78,8 @@ void executor_changed(struct turn *turn, struct known_executor *known)
 
 void served_drop(struct engine *engine)
 {
-    if (engine->n_serving) memset(engine->serving, 0, engine->n_serving * sizeof *engine->serving);
+    if (engine->n_serving)
+        memset(engine->serving, 0, engine->n_serving * sizeof *engine->serving);
     map_clear(&engine->classes_waking);
     engine->unserved = (struct unserved){ 0 };
 }
@@ -80,10 +87,12 @@ void served_drop(struct engine *engine)
 void served_load(struct engine *engine)
 {
     served_drop(engine);
-    MAP_EACH(&engine->classes, e) {
+    MAP_EACH (&engine->classes, e) {
         served_class_made(engine, e->value);
-        if (class_is_served(engine, (int64_t)e->key)) map_put(&engine->classes_waking, e->key, engine);
-        else engine->unserved.again = true;
+        if (class_is_served(engine, (int64_t)e->key))
+            map_put(&engine->classes_waking, e->key, engine);
+        else
+            engine->unserved.again = true;
     }
 }
 
@@ -100,7 +109,8 @@ static size_t class_wake(struct turn *turn, int64_t class_id, size_t most)
     holds_expect(turn, holds, n);
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, holds[i].task);
-        if (node) task_consider(turn->slice, node);
+        if (node)
+            task_consider(turn->slice, node);
     }
     slice_settle(turn->slice);
     return n;
@@ -119,10 +129,12 @@ static bool unserved_walk(struct turn *turn, size_t most)
     holds_expect(turn, holds, n);
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, holds[i].task);
-        if (node) task_unserved(turn->slice, node);
+        if (node)
+            task_unserved(turn->slice, node);
     }
     slice_settle(turn->slice);
-    if (n) *at = holds[n - 1];
+    if (n)
+        *at = holds[n - 1];
     return n < most;
 }
 
@@ -131,17 +143,23 @@ void served_run(struct turn *turn)
     struct engine *engine = turn->engine;
     struct unserved *unserved = &engine->unserved;
     size_t left = turn_batch(engine);
-    if (!served_due(engine)) return;
-    if (unserved->pass) slots_pass(turn); /* a waiter that no executor can start gives up its place in the slot's queue */
+    if (!served_due(engine))
+        return;
+    /* a waiter that no executor can start gives up its place in the slot's queue */
+    if (unserved->pass)
+        slots_pass(turn);
     unserved->pass = false;
     size_t most = left;
-    MAP_EACH(&engine->classes_waking, e) {
-        if (!left || turn->slice->failed) break;
+    MAP_EACH (&engine->classes_waking, e) {
+        if (!left || turn->slice->failed)
+            break;
         size_t n = class_wake(turn, (int64_t)e->key, left);
-        if (n < left || PLANT(wake_once)) map_take(&engine->classes_waking, e->key);
+        if (n < left || PLANT(wake_once))
+            map_take(&engine->classes_waking, e->key);
         left -= n < left ? n + 1 : left; /* a look in vain counts, too */
     }
-    if (unserved->due && unserved_walk(turn, most)) *unserved = (struct unserved){ .again = unserved->again };
+    if (unserved->due && unserved_walk(turn, most))
+        *unserved = (struct unserved){ .again = unserved->again };
     if (!unserved->due && unserved->again) /* from the next turn on: what this one gave out isn't stored yet */
         *unserved = (struct unserved){ .due = true };
     slice_settle(turn->slice);

@@ -1,11 +1,12 @@
-/* silence: executors that nobody hears, and those whose polls other servers are to hear of; each costs what has changed, and a turn does
- * a batch of it.
+/* silence: executors that nobody hears, and those whose polls other servers are to hear of; each costs what has
+ * changed, and a turn does a batch of it.
  *
- * Active executors stand in a heap by the time at which one might have fallen silent. Being heard doesn't move it there: when its time has
- * come it is looked at, and put back if it was heard meanwhile. So a poll costs nothing here, and a look is due once a lease for each.
+ * Active executors stand in a heap by the time at which one might have fallen silent. Being heard doesn't move it
+ * there: when its time has come it is looked at, and put back if it was heard meanwhile. So a poll costs nothing here,
+ * and a look is due once a lease for each.
  *
- * Leases across servers hang on executors' rows (others.c), which go with the server's own beat, once a second: those that polled since
- * the last one, in the order in which they did. */
+ * Leases across servers hang on executors' rows (others.c), which go with the server's own beat, once a second: those
+ * that polled since the last one, in the order in which they did. */
 #include "engine/turn.h"
 
 static int64_t heard_since(const struct engine *engine, const struct known_executor *known)
@@ -15,7 +16,9 @@ static int64_t heard_since(const struct engine *engine, const struct known_execu
 
 void silence_watch(struct engine *engine, struct known_executor *known)
 {
-    if (known->row.state != EXECUTOR_ACTIVE || known->silence.pos) return; /* in the heap already, never with too late a time */
+    /* in the heap already, never with too late a time */
+    if (known->row.state != EXECUTOR_ACTIVE || known->silence.pos)
+        return;
     heap_put(&engine->silences, &known->silence, heard_since(engine, known) + engine->config.lease_ms + 1);
 }
 
@@ -30,10 +33,10 @@ static void executor_lose(struct turn *turn, struct known_executor *known)
     known->row.state = EXECUTOR_LOST;
     crew_state(turn->engine, known);
     turn_executor_changed(turn, known);
-    slice_event(turn->slice,
-        &(struct event){
-            .kind = EVENT_executor_lost, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
-            .actor = STR("engine"), .reason = STR("it fell silent") });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_lost,
+                                 .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
+                                 .actor = STR("engine"),
+                                 .reason = STR("it fell silent") });
 }
 
 void executors_watch(struct turn *turn)
@@ -41,15 +44,19 @@ void executors_watch(struct turn *turn)
     struct engine *engine = turn->engine;
     int64_t lease = engine->config.lease_ms;
     bool lost = false;
-    if (engine->deaf) return;
-    for (size_t left = turn_batch(engine); left > 0 && silence_next(engine) <= turn->boot; left--) { /* the rest in the next turn */
+    if (engine->deaf)
+        return;
+    /* the rest in the next turn */
+    for (size_t left = turn_batch(engine); left > 0 && silence_next(engine) <= turn->boot; left--) {
         struct heap_node *first = heap_first(&engine->silences);
         struct known_executor *known = CONTAINER_OF(first, struct known_executor, silence);
         int64_t due = heard_since(engine, known) + lease + (known->parked ? lease : 0);
         bool active = known->row.state == EXECUTOR_ACTIVE;
         if (active && due >= turn->boot) {
-            if (PLANT(silence_once)) heap_take(&engine->silences, first);
-            else heap_put(&engine->silences, first, due + 1);
+            if (PLANT(silence_once))
+                heap_take(&engine->silences, first);
+            else
+                heap_put(&engine->silences, first, due + 1);
             continue;
         }
         if (active && turn->narrow) {
@@ -57,19 +64,22 @@ void executors_watch(struct turn *turn)
             return;
         }
         heap_take(&engine->silences, first); /* if the turn fails, reading the rows again puts it back */
-        if (active) executor_lose(turn, known);
+        if (active)
+            executor_lose(turn, known);
         lost |= active;
     }
-    if (lost) served_look(engine, NULL);
+    if (lost)
+        served_look(engine, NULL);
 }
 
-/* --- beats ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- beats --- */
 
 void executor_spoke(struct engine *engine, struct known_executor *known, int64_t boot)
 {
     known->heard = known->spoke = boot;
     crew_heard(known);
-    if (!engine->store->exclusive && !known->spoken.in) list_append(&engine->spoken, &known->spoken);
+    if (!engine->store->exclusive && !known->spoken.in)
+        list_append(&engine->spoken, &known->spoken);
 }
 
 /* Nobody else, nobody to tell; a server that begins waits for a lease before it gives anybody up. */
@@ -87,10 +97,13 @@ void executors_beat(struct turn *turn)
 void beats_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->beats) engine->beats_due = engine->spoken.n;
-    for (size_t i = 0; i < turn->n_beaten; i++) (void)list_take_first(&engine->spoken);
+    if (turn->beats)
+        engine->beats_due = engine->spoken.n;
+    for (size_t i = 0; i < turn->n_beaten; i++)
+        (void)list_take_first(&engine->spoken);
     engine->beats_due -= turn->n_beaten < engine->beats_due ? turn->n_beaten : engine->beats_due;
-    if (engine->beats_due > engine->spoken.n) engine->beats_due = engine->spoken.n; /* some have gone */
+    if (engine->beats_due > engine->spoken.n)
+        engine->beats_due = engine->spoken.n; /* some have gone */
 }
 
 void silence_forget(struct engine *engine, struct known_executor *known)

@@ -1,8 +1,10 @@
-/* site: the keys of the configuration that all servers go by (`semaphores`, `tenants`, `retention`): stored with a version, changed by a
- * command (a reload, `weir config apply`) in a turn, so under the store's lock; servers that share the store take the change over.
+/* site: the keys of the configuration that all servers go by (`semaphores`, `tenants`, `retention`): stored with a
+ * version, changed by a command (a reload, `weir config apply`) in a turn, so under the store's lock; servers that
+ * share the store take the change over.
  *
- * Owns the keys as they are in force. Promises that a key which a change says nothing of stays, that a dry run changes nothing, and that
- * who changed what is an event. A server whose own file says something else goes by what is stored, and says so (config.differs). */
+ * Owns the keys as they are in force. Promises that a key which a change says nothing of stays, that a dry run changes
+ * nothing, and that who changed what is an event. A server whose own file says something else goes by what is stored,
+ * and says so (config.differs). */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -21,14 +23,15 @@ static struct str body_of(struct arena *arena, const struct site_conf *conf, siz
     return out;
 }
 
-/* --- as they are stored -------------------------------------------------------------------------------------------------------------- */
+/* --- as they are stored --- */
 
 /* What other threads see of them. */
 static void site_publish(struct engine *engine, const struct site_conf *conf)
 {
     unsigned differs = 0;
     for (size_t k = 0; k < SITE_KEYS; k++)
-        if (engine->file[k].len && !str_eqz(engine->file[k], "{}") && !str_eq(engine->file[k], engine->site[k].body)) differs |= 1U << k;
+        if (engine->file[k].len && !str_eqz(engine->file[k], "{}") && !str_eq(engine->file[k], engine->site[k].body))
+            differs |= 1U << k;
     atomic_store(&engine->site_differs, differs);
     atomic_store(&engine->history_ms, conf->history_ms);
     atomic_fetch_add(&engine->site_version, 1);
@@ -50,61 +53,75 @@ bool tenants_load(struct engine *engine, struct err *err)
     size_t n;
     struct site_conf conf;
     arena_reset(&engine->site_arena);
-    for (size_t i = 0; i < SITE_KEYS; i++) engine->site[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
-    if (!store->ops->load_site(store, &engine->site_arena, &rows, &n, err)) return false;
+    for (size_t i = 0; i < SITE_KEYS; i++)
+        engine->site[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
+    if (!store->ops->load_site(store, &engine->site_arena, &rows, &n, err))
+        return false;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < SITE_KEYS; k++)
-            if (str_eqz(rows[i].name, site_key_name(k))) engine->site[k] = rows[i];
-    if (!site_read(engine, &conf, err)) return false;
+            if (str_eqz(rows[i].name, site_key_name(k)))
+                engine->site[k] = rows[i];
+    if (!site_read(engine, &conf, err))
+        return false;
     tenants_set(engine, &conf.tenants);
     site_publish(engine, &conf);
     return true;
 }
 
-/* --- what follows from them ---------------------------------------------------------------------------------------------------------- */
+/* --- what follows from them --- */
 
 static void semaphores_apply(struct turn *turn, struct str tenant, const struct conf_semaphores *conf, struct str actor)
 {
     for (size_t i = 0; i < conf->n; i++) {
         struct str name = conf->items[i].name;
         int64_t limit = conf->items[i].limit;
-        struct slot *known = smap_find(&turn->engine->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
-        if (!known) known = cache_slot_put(turn, tenant, name, 0);
+        struct slot *known =
+            smap_find(&turn->engine->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
+        if (!known)
+            known = cache_slot_put(turn, tenant, name, 0);
         struct slot *slot = slice_slot(turn->slice, known->id);
         known->configured = slot->configured = true;
-        if (slot->limit == limit) continue;
+        if (slot->limit == limit)
+            continue;
         slot->limit = limit;
-        if (!PLANT(limit_unheard)) slot_changed(turn->slice, slot->id);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = tenant_subject(turn->arena, tenant, slot->name),
-                                                  .actor = actor, .reason = str_fmt(turn->arena, "limit %lld", (long long)limit) });
+        if (!PLANT(limit_unheard))
+            slot_changed(turn->slice, slot->id);
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore,
+                                     .subject = tenant_subject(turn->arena, tenant, slot->name),
+                                     .actor = actor,
+                                     .reason = str_fmt(turn->arena, "limit %lld", (long long)limit) });
     }
 }
 
-/* Running tasks: the slot is made with the first limit, and stays. What runs or is pending already isn't in it. A tenant that isn't listed
- * any more keeps what it has and isn't limited: its slot, if it had one, is open to all. */
+/* Running tasks: the slot is made with the first limit, and stays. What runs or is pending already isn't in it. A
+ * tenant that isn't listed any more keeps what it has and isn't limited: its slot, if it had one, is open to all. */
 static void running_apply(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    SMAP_EACH(&engine->tenants, e) {
+    SMAP_EACH (&engine->tenants, e) {
         struct known_tenant *known = e->value;
         bool limited = known->listed && known->conf.quotas[QUOTA_running] >= 0;
         int64_t limit = limited ? known->conf.quotas[QUOTA_running] : SLOT_FREE;
-        if (!known->running && limit == SLOT_FREE) continue;
-        if (!known->running) (void)cache_slot_put(turn, known->conf.name, STR(SLOT_RUNNING), limit);
+        if (!known->running && limit == SLOT_FREE)
+            continue;
+        if (!known->running)
+            (void)cache_slot_put(turn, known->conf.name, STR(SLOT_RUNNING), limit);
         struct slot *slot = slice_slot(turn->slice, known->running);
-        if (slot->limit != limit) slot_changed(turn->slice, slot->id);
+        if (slot->limit != limit)
+            slot_changed(turn->slice, slot->id);
         slot->limit = limit;
     }
-    MAP_EACH(&turn->slice->lanes, e) {
+    MAP_EACH (&turn->slice->lanes, e) {
         struct lane *lane = e->value;
         lane->quota = engine->rows.lane(engine, lane->id)->quota;
     }
 }
 
-/* --- changes ------------------------------------------------------------------------------------------------------------------------- */
+/* --- changes --- */
 
 /* What was changed, for the history: bounded, so that a large change names its first parts. */
-static struct str change_text(struct turn *turn, const struct site_key *before, const struct site_key *after, size_t key)
+static struct str change_text(
+    struct turn *turn, const struct site_key *before, const struct site_key *after, size_t key)
 {
     struct site_change *changes;
     size_t n = site_changes(turn->arena, key, before->body, after->body, &changes);
@@ -116,9 +133,10 @@ static struct str change_text(struct turn *turn, const struct site_key *before, 
             buf_addf(&text, "; and %zu more", n - i);
             break;
         }
-        struct str was = str_sub(changes[i].before, 0, REASON_BYTES / 4), is = str_sub(changes[i].after, 0, REASON_BYTES / 4);
-        buf_addf(&text, "%s %.*s: %.*s -> %.*s", i ? ";" : ":", STR_ARG(changes[i].path), STR_ARG(was.len ? was : STR("none")),
-            STR_ARG(is.len ? is : STR("none")));
+        struct str was = str_sub(changes[i].before, 0, REASON_BYTES / 4),
+                   is = str_sub(changes[i].after, 0, REASON_BYTES / 4);
+        buf_addf(&text, "%s %.*s: %.*s -> %.*s", i ? ";" : ":", STR_ARG(changes[i].path),
+            STR_ARG(was.len ? was : STR("none")), STR_ARG(is.len ? is : STR("none")));
     }
     struct str out = str_dup(turn->arena, buf_str(&text));
     buf_release(&text);
@@ -145,17 +163,22 @@ static void site_apply(struct turn *turn, const struct site_conf *conf, struct s
     for (size_t k = 0; k < SITE_KEYS; k++) {
         struct str body = body_of(&engine->site_arena, conf, k);
         struct site_key *key = &engine->site[k], before = *key;
-        if (conf->silent & 1U << k || str_eq(body, key->body)) continue;
-        *key = (struct site_key){ str_of(site_key_name(k)), body, key->version + 1, turn->wall, str_dup(&engine->site_arena, actor) };
+        if (conf->silent & 1U << k || str_eq(body, key->body))
+            continue;
+        *key = (struct site_key){ str_of(site_key_name(k)), body, key->version + 1, turn->wall,
+            str_dup(&engine->site_arena, actor) };
         key_put(turn, key);
         changed = true;
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_config, .subject = key->name, .actor = actor,
-                                                  .reason = change_text(turn, &before, key, k) });
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_config,
+                                     .subject = key->name,
+                                     .actor = actor,
+                                     .reason = change_text(turn, &before, key, k) });
     }
     bool good = site_read(engine, &kept, &ignored);
     ASSERT(good); /* our own words */
     semaphores_apply(turn, (struct str){ 0 }, &kept.semaphores, actor);
-    if (!changed) return;
+    if (!changed)
+        return;
     tenants_set(engine, &kept.tenants);
     for (size_t i = 0; i < kept.tenants.n; i++)
         semaphores_apply(turn, kept.tenants.items[i].name, &kept.tenants.items[i].semaphores, actor);
@@ -185,11 +208,14 @@ void cmd_site(struct turn *turn, struct command *command)
     struct engine *engine = turn->engine;
     const struct site_conf *conf = &command->in.site.conf;
     keys_copy(command->arena, engine->site, command->out.site.before);
-    if (command->in.site.from_file) file_note(engine, conf);
-    if (!command->in.site.dry_run) site_apply(turn, conf, command->actor.name);
+    if (command->in.site.from_file)
+        file_note(engine, conf);
+    if (!command->in.site.dry_run)
+        site_apply(turn, conf, command->actor.name);
     keys_copy(command->arena, engine->site, command->out.site.after);
     for (size_t k = 0; command->in.site.dry_run && k < SITE_KEYS; k++)
-        if (!(conf->silent & 1U << k)) command->out.site.after[k].body = body_of(command->arena, conf, k);
+        if (!(conf->silent & 1U << k))
+            command->out.site.after[k].body = body_of(command->arena, conf, k);
     command->status = 200;
 }
 
@@ -198,15 +224,16 @@ static bool is_by_file(const struct site_key *key)
     return key->version == 0 || str_eqz(key->changed_by, BY_FILE);
 }
 
-/* At the start a key is taken from the file when nobody has said it yet; by a server alone also when its file said it last. Else the
- * site goes by what is stored, and a file that says otherwise is told of. */
+/* At the start a key is taken from the file when nobody has said it yet; by a server alone also when its file said it
+ * last. Else the site goes by what is stored, and a file that says otherwise is told of. */
 void site_start(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct site_conf conf = engine->config.site, kept;
     file_note(engine, &conf);
     for (size_t k = 0; k < SITE_KEYS; k++)
-        if (engine->store->exclusive ? !is_by_file(&engine->site[k]) : engine->site[k].version > 0) conf.silent |= 1U << k;
+        if (engine->store->exclusive ? !is_by_file(&engine->site[k]) : engine->site[k].version > 0)
+            conf.silent |= 1U << k;
     site_apply(turn, &conf, STR(BY_FILE));
     if (!site_read(engine, &kept, turn->err)) {
         turn->slice->failed = true;

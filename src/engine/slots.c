@@ -1,22 +1,24 @@
 /* slots: semaphores, concurrency keys and quotas of running tasks, between turns.
  *
- * The slot of a concurrency key has a number that is made of the key (slot_of_key), so that it can go when nobody is in it: whoever wants
- * it next makes the same one again (slice_slot_for). So has a tenant's semaphore, which goes while its limit is the one that it has unless
- * somebody says otherwise, and the site's keys don't name it. In a store of one server both go in the turn in which they empty. On a shared
- * store they stay for two leases, since only a wide turn can make them again; it is the wide turns with a beat that remove what has been
- * empty so long. Nobody is told: the others know that it is empty, which is the truth too, and who hasn't looked for a lease reads
- * everything anew.
+ * The slot of a concurrency key has a number that is made of the key (slot_of_key), so that it can go when nobody is in
+ * it: whoever wants it next makes the same one again (slice_slot_for). So has a tenant's semaphore, which goes while
+ * its limit is the one that it has unless somebody says otherwise, and the site's keys don't name it. In a store of one
+ * server both go in the turn in which they empty. On a shared store they stay for two leases, since only a wide turn
+ * can make them again; it is the wide turns with a beat that remove what has been empty so long. Nobody is told: the
+ * others know that it is empty, which is the truth too, and who hasn't looked for a lease reads everything anew.
  *
- * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn (slots_left) and the slots that
- * have room and waiters (slots_open). Both are memory: when rows are read anew, every open slot is looked at again. On a shared store a
- * server may die with slots left: the server that has the timers looks at the open ones once a lease. */
+ * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn (slots_left)
+ * and the slots that have room and waiters (slots_open). Both are memory: when rows are read anew, every open slot is
+ * looked at again. On a shared store a server may die with slots left: the server that has the timers looks at the open
+ * ones once a lease. */
 #include <string.h>
 
 #include <sodium.h>
 
 #include "engine/turn.h"
 
-/* Not to be hit on purpose: one tenant's key must not be another's slot. Two keys with one number would only wait for each other. */
+/* Not to be hit on purpose: one tenant's key must not be another's slot. Two keys with one number would only wait for
+ * each other. */
 static int64_t number_of(struct str text, int64_t from)
 {
     unsigned char hash[crypto_generichash_BYTES_MIN];
@@ -34,67 +36,83 @@ int64_t slot_of_name(struct arena *arena, struct str tenant, struct str name)
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key)
 {
     const struct slot *known = cache_slot_find(turn, tenant, str_fmt(turn->arena, SLOT_KEY "%.*s", STR_ARG(key)));
-    if (known) return known->id; /* of a store that is older than these numbers */
+    if (known)
+        return known->id; /* of a store that is older than these numbers */
     return number_of(str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(key)), SLOT_KEYED);
 }
 
 void slot_note(struct engine *engine, struct slot *slot)
 {
-    if (!slot_is_empty(slot)) map_take(&engine->slots_empty, (uint64_t)slot->id);
+    if (!slot_is_empty(slot))
+        map_take(&engine->slots_empty, (uint64_t)slot->id);
     else if (!map_find(&engine->slots_empty, (uint64_t)slot->id))
         map_put(&engine->slots_empty, (uint64_t)slot->id, (void *)(uintptr_t)(engine->boot + 1));
     bool open = slot->waiting > 0 && slot->used < slot->limit;
-    if (open) map_put(&engine->slots_open, (uint64_t)slot->id, slot);
-    else map_take(&engine->slots_open, (uint64_t)slot->id);
+    if (open)
+        map_put(&engine->slots_open, (uint64_t)slot->id, slot);
+    else
+        map_take(&engine->slots_open, (uint64_t)slot->id);
 }
 
 void slots_admit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!engine->slots_left.n) return;
-    MAP_EACH(&engine->slots_left, e) slot_changed(turn->slice, (int64_t)e->key);
+    if (!engine->slots_left.n)
+        return;
+    MAP_EACH (&engine->slots_left, e)
+        slot_changed(turn->slice, (int64_t)e->key);
     slice_settle(turn->slice);
 }
 
 void slots_admit_all(struct engine *engine)
 {
-    MAP_EACH(&engine->slots_open, e) map_put(&engine->slots_left, e->key, e->value);
+    MAP_EACH (&engine->slots_open, e)
+        map_put(&engine->slots_left, e->key, e->value);
 }
 
 void slots_pass(struct turn *turn)
 {
-    MAP_EACH(&turn->slice->slots, e) slot_changed(turn->slice, (int64_t)e->key);
-    MAP_EACH(&turn->engine->slots_open, e) slot_changed(turn->slice, (int64_t)e->key);
+    MAP_EACH (&turn->slice->slots, e)
+        slot_changed(turn->slice, (int64_t)e->key);
+    MAP_EACH (&turn->engine->slots_open, e)
+        slot_changed(turn->slice, (int64_t)e->key);
 }
 
 void slots_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    MAP_EACH(&turn->slice->slots, e) {
+    MAP_EACH (&turn->slice->slots, e) {
         struct slot *known = map_find(&engine->slots, e->key);
         *known = *(const struct slot *)e->value;
         slot_note(engine, known);
     }
-    if (!turn->narrow) map_clear(&engine->slots_left);
+    if (!turn->narrow)
+        map_clear(&engine->slots_left);
     for (size_t i = 0; i < turn->slice->n_slots_todo && !PLANT(admits_forgotten); i++) {
         uint64_t id = (uint64_t)slice_slot_left(turn->slice, i);
         map_put(&engine->slots_left, id, map_find(&engine->slots, id));
     }
-    for (size_t i = 0; i < turn->n_slots_gone; i++) cache_slot_drop(engine, turn->slots_gone[i]);
-    if (!engine->store->exclusive) return;
-    MAP_EACH(&turn->slice->slots, e)
-        if (slot_is_empty(e->value)) cache_slot_drop(engine, (int64_t)e->key);
+    for (size_t i = 0; i < turn->n_slots_gone; i++)
+        cache_slot_drop(engine, turn->slots_gone[i]);
+    if (!engine->store->exclusive)
+        return;
+    MAP_EACH (&turn->slice->slots, e)
+        if (slot_is_empty(e->value))
+            cache_slot_drop(engine, (int64_t)e->key);
 }
 
 void slots_clear(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->narrow || (!turn->beats && !turn->ticks)) return;
-    MAP_EACH(&engine->slots_empty, e) {
+    if (turn->narrow || (!turn->beats && !turn->ticks))
+        return;
+    MAP_EACH (&engine->slots_empty, e) {
         const struct slot *now = map_find(&turn->slice->slots, e->key);
         int64_t since = (int64_t)((uintptr_t)e->value - 1);
-        if (turn->boot - since < 2 * engine->config.lease_ms || turn->n_slots_gone >= engine->batch) return;
-        if (now && !slot_is_empty(now)) continue;
+        if (turn->boot - since < 2 * engine->config.lease_ms || turn->n_slots_gone >= engine->batch)
+            return;
+        if (now && !slot_is_empty(now))
+            continue;
         *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = (int64_t)e->key;
     }
 }
@@ -102,9 +120,11 @@ void slots_clear(struct turn *turn)
 void slots_sweep(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!coord_holds(engine->coord, DUTY_timers) || turn->boot - engine->slots_swept < engine->config.lease_ms) return;
+    if (!coord_holds(engine->coord, DUTY_timers) || turn->boot - engine->slots_swept < engine->config.lease_ms)
+        return;
     engine->slots_swept = turn->boot;
     engine->tells_due = true;
-    MAP_EACH(&engine->slots_open, e) slot_changed(turn->slice, (int64_t)e->key);
+    MAP_EACH (&engine->slots_open, e)
+        slot_changed(turn->slice, (int64_t)e->key);
     slice_settle(turn->slice);
 }

@@ -1,16 +1,17 @@
 /* tells: those who wait for a task are told when it has ended, a batch of them a turn.
  *
- * However many come after a task, and however far an end goes on (a failure that abandons who depends on it, and who depends on those), one
- * turn goes along a batch of edges (core/settle.c, propagate). The end itself is committed with its command; who isn't told stands in the
- * store, as a hold of the ended task (HOLD_telling) that says how far its waiters know. So nothing is lost with this process: whoever opens
- * the store looks for such holds, and on a shared one the server that has the timers does so once a lease. Until it is told a waiter waits,
- * and `why` says so.
+ * However many come after a task, and however far an end goes on (a failure that abandons who depends on it, and who
+ * depends on those), one turn goes along a batch of edges (core/settle.c, propagate). The end itself is committed with
+ * its command; who isn't told stands in the store, as a hold of the ended task (HOLD_telling) that says how far its
+ * waiters know. So nothing is lost with this process: whoever opens the store looks for such holds, and on a shared one
+ * the server that has the timers does so once a lease. Until it is told a waiter waits, and `why` says so.
  *
- * What a stopped task leaves to those behind it (core/heirs.h) goes with the telling, waiter by waiter; until then the task
- * stands in its place in every order. Such holds have a key of their own (TELLING_HEIRS), so that they are found.
+ * What a stopped task leaves to those behind it (core/heirs.h) goes with the telling, waiter by waiter; until then the
+ * task stands in its place in every order. Such holds have a key of their own (TELLING_HEIRS), so that they are found.
  *
- * A retry the other way round: those who had ended because of the task come back, a batch a turn, and so do those who had ended because of
- * them. What is left stands in the store likewise (HOLD_returning, of a task in whatever state: it goes on meanwhile). */
+ * A retry the other way round: those who had ended because of the task come back, a batch a turn, and so do those who
+ * had ended because of them. What is left stands in the store likewise (HOLD_returning, of a task in whatever state: it
+ * goes on meanwhile). */
 #include "engine/turn.h"
 
 size_t turn_batch(const struct engine *engine)
@@ -26,33 +27,41 @@ size_t tells_more(const struct engine *engine)
 static void expect(struct turn *turn, const struct turn_needs *needs)
 {
     struct store *store = turn->engine->store;
-    if (store->ops->expect && !turn->slice->failed && !store->ops->expect(store, needs, turn->err)) turn->slice->failed = true;
+    if (store->ops->expect && !turn->slice->failed && !store->ops->expect(store, needs, turn->err))
+        turn->slice->failed = true;
 }
 
 void holds_expect(struct turn *turn, const struct hold *holds, size_t n)
 {
     int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, n + 1);
-    for (size_t i = 0; i < n; i++) tasks[i] = holds[i].task;
-    if (n > 1) expect(turn, &(struct turn_needs){ .tasks = tasks, .n_tasks = n });
+    for (size_t i = 0; i < n; i++)
+        tasks[i] = holds[i].task;
+    if (n > 1)
+        expect(turn, &(struct turn_needs){ .tasks = tasks, .n_tasks = n });
 }
 
-/* The rows of those who will be told next: holds come by how far they have told, so mostly either one is under way or many are to begin. */
+/* The rows of those who will be told next: holds come by how far they have told, so mostly either one is under way or
+ * many are to begin. */
 static void waiters_expect(struct turn *turn, const struct hold *holds, size_t n)
 {
     struct store *store = turn->engine->store;
     size_t most = turn->slice->tells_left, n_tasks = 0, n_edges = 0;
     int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, most + n + 1);
     struct edge *edges = NULL;
-    if (!store->ops->expect || n == 0 || turn->slice->failed) return;
-    while (n_tasks < n && holds[n_tasks].rank == 0) n_tasks++;
-    for (size_t i = 0; i < n_tasks; i++) tasks[i] = holds[i].task;
+    if (!store->ops->expect || n == 0 || turn->slice->failed)
+        return;
+    while (n_tasks < n && holds[n_tasks].rank == 0)
+        n_tasks++;
+    for (size_t i = 0; i < n_tasks; i++)
+        tasks[i] = holds[i].task;
     if (n_tasks) {
         expect(turn, &(struct turn_needs){ .preds = tasks, .n_preds = n_tasks, .n_edges = most + EDGE_KIND_COUNT });
         return;
     }
     if (!store->ops->load_outs(store, turn->arena, holds[0].task, holds[0].rank, most, &edges, &n_edges, turn->err))
         turn->slice->failed = true;
-    for (size_t i = 0; i < n_edges; i++) tasks[n_tasks++] = edges[i].waiter;
+    for (size_t i = 0; i < n_edges; i++)
+        tasks[n_tasks++] = edges[i].waiter;
     expect(turn, &(struct turn_needs){ .tasks = tasks, .n_tasks = n_tasks });
 }
 
@@ -68,7 +77,8 @@ static void returns_run(struct turn *turn, struct hold *holds, size_t most)
     for (size_t i = 0; i < n && !slice->failed; i++) {
         size_t from = slice->n_restaged;
         struct node *node = slice_find(slice, holds[i].task);
-        if (node) task_return_rest(slice, node);
+        if (node)
+            task_return_rest(slice, node);
         locks_again(turn, from, NULL);
         slice_settle(slice);
     }
@@ -86,7 +96,8 @@ static void ends_tell(struct turn *turn, int64_t key, struct hold *holds, size_t
     }
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(slice, holds[i].task);
-        if (node) task_consider(slice, node);
+        if (node)
+            task_consider(slice, node);
     }
     slice_settle(slice);
     slice->telling |= n == most;
@@ -94,10 +105,10 @@ static void ends_tell(struct turn *turn, int64_t key, struct hold *holds, size_t
 
 enum { HEIRS_PAGE = 32, HEIRS_GROWTH = 4 };
 
-/* The place that a task gets by a retry is decided by all edges of its archive, and what is to be cancelled by who was alive
- * at the end of another: what was stopped a moment ago, and has handed on to some of its waiters only, does so to all of them
- * first. So this turn grows with what is left of that; it needs a retry in the same archive before the turns that follow a
- * stop at once are through. */
+/* The place that a task gets by a retry is decided by all edges of its archive, and what is to be cancelled by who was
+ * alive at the end of another: what was stopped a moment ago, and has handed on to some of its waiters only, does so to
+ * all of them first. So this turn grows with what is left of that; it needs a retry in the same archive before the
+ * turns that follow a stop at once are through. */
 void heirs_finish(struct turn *turn, const struct node *node)
 {
     struct slice *slice = turn->slice;
@@ -105,13 +116,17 @@ void heirs_finish(struct turn *turn, const struct node *node)
     for (; n == most && !slice->failed; most *= HEIRS_GROWTH) {
         struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
         n = slice_holds_first(slice, HOLD_telling, TELLING_HEIRS, most, holds);
-        if (n && turn->narrow) turn_widen(turn); /* other servers may be telling, too */
+        if (n && turn->narrow)
+            turn_widen(turn); /* other servers may be telling, too */
         for (size_t i = 0; i < n && !slice->failed; i++) {
             struct node *stopped = slice_find(slice, holds[i].task);
-            bool meets = stopped && (stopped->row.marks & MARK_CANCELS || (node->row.rev && stopped->row.lane == node->row.lane));
-            if (meets) task_tell_all(slice, stopped);
+            bool meets = stopped &&
+                         (stopped->row.marks & MARK_CANCELS || (node->row.rev && stopped->row.lane == node->row.lane));
+            if (meets)
+                task_tell_all(slice, stopped);
         }
-        if (n) slice_settle(slice);
+        if (n)
+            slice_settle(slice);
     }
 }
 
@@ -120,18 +135,21 @@ void tells_run(struct turn *turn)
     struct engine *engine = turn->engine;
     struct slice *slice = turn->slice;
     size_t most = turn_batch(engine);
-    if (!engine->tells_due || slice->failed) return;
+    if (!engine->tells_due || slice->failed)
+        return;
     turn->tells_looked = true;
     slice->tells_left = most; /* whatever the commands of this turn have used: they come again and again */
     struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
     slice->telling = false;
-    for (int64_t key = TELLING_COUNT; key-- > 0;) ends_tell(turn, key, holds, most); /* what is left to others first */
+    for (int64_t key = TELLING_COUNT; key-- > 0;)
+        ends_tell(turn, key, holds, most); /* what is left to others first */
     returns_run(turn, holds, most);
 }
 
 void tells_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->tells_looked) engine->tells_due = false;
+    if (turn->tells_looked)
+        engine->tells_due = false;
     engine->tells_due |= turn->slice->telling && !PLANT(tells_forgotten);
 }

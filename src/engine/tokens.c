@@ -1,8 +1,9 @@
-/* tokens: who may ask, as of the last commit that this server knows; the api asks here (engine_token), on its own thread.
+/* tokens: who may ask, as of the last commit that this server knows; the api asks here (engine_token), on its own
+ * thread.
  *
- * All of them are read at the start, and when everything is read anew. Afterwards what changes is told: this server's own turns say which
- * are new and which are gone; of other servers' turns the events say it, and only the rows behind the newest known number are read. So a
- * change costs the same however many there are.
+ * All of them are read at the start, and when everything is read anew. Afterwards what changes is told: this server's
+ * own turns say which are new and which are gone; of other servers' turns the events say it, and only the rows behind
+ * the newest known number are read. So a change costs the same however many there are.
  *
  * Owns the tables; only turns change them, with the lock, so turns read without it. */
 #include <string.h>
@@ -24,7 +25,8 @@ static uint64_t head_of(const uint8_t *hash)
 static struct str text_keep(char **at, struct str s)
 {
     struct str kept = { *at, s.len };
-    if (s.len) memcpy(*at, s.ptr, s.len);
+    if (s.len)
+        memcpy(*at, s.ptr, s.len);
     *at += s.len;
     return kept;
 }
@@ -49,26 +51,32 @@ static void token_put(struct tokens *tokens, struct arena *scratch, const struct
         smap_put(&tokens->tenants, (struct str){ tenant->name, row->tenant.len }, tenant);
     }
     tenant->n++;
-    if (row->id > tokens->newest) tokens->newest = row->id;
+    if (row->id > tokens->newest)
+        tokens->newest = row->id;
 }
 
 static void token_drop(struct tokens *tokens, struct known_token *known)
 {
     struct token_tenant *tenant = smap_find(&tokens->tenants, known->row.tenant);
     map_take(&tokens->by_id, (uint64_t)known->row.id);
-    if (map_find(&tokens->by_hash, head_of(known->row.hash)) == known) map_take(&tokens->by_hash, head_of(known->row.hash));
-    if (smap_find(&tokens->by_subject, known->subject) == known) smap_take(&tokens->by_subject, known->subject);
+    if (map_find(&tokens->by_hash, head_of(known->row.hash)) == known)
+        map_take(&tokens->by_hash, head_of(known->row.hash));
+    if (smap_find(&tokens->by_subject, known->subject) == known)
+        smap_take(&tokens->by_subject, known->subject);
     if (--tenant->n == 0) {
         smap_take(&tokens->tenants, known->row.tenant);
         mem_free(tenant);
     }
-    if (!PLANT(token_bytes_kept)) mem_free(known);
+    if (!PLANT(token_bytes_kept))
+        mem_free(known);
 }
 
 static void tokens_drop(struct tokens *tokens)
 {
-    MAP_EACH(&tokens->by_id, e) mem_free(e->value);
-    SMAP_EACH(&tokens->tenants, e) mem_free(e->value);
+    MAP_EACH (&tokens->by_id, e)
+        mem_free(e->value);
+    SMAP_EACH (&tokens->tenants, e)
+        mem_free(e->value);
     map_clear(&tokens->by_id);
     map_clear(&tokens->by_hash);
     smap_clear(&tokens->by_subject);
@@ -99,10 +107,13 @@ bool tokens_load(struct engine *engine, struct err *err)
     size_t n;
     bool ok = engine->store->ops->load_tokens(engine->store, &scratch, 0, SIZE_MAX, &rows, &n, err);
     pthread_mutex_lock(&engine->tokens.lock);
-    if (ok) tokens_drop(&engine->tokens);
-    for (size_t i = 0; ok && i < n; i++) token_put(&engine->tokens, &scratch, rows[i]);
+    if (ok)
+        tokens_drop(&engine->tokens);
+    for (size_t i = 0; ok && i < n; i++)
+        token_put(&engine->tokens, &scratch, rows[i]);
     pthread_mutex_unlock(&engine->tokens.lock);
-    if (ok) tokens_tell(engine);
+    if (ok)
+        tokens_tell(engine);
     arena_release(&scratch);
     return ok;
 }
@@ -116,27 +127,32 @@ void tokens_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct tokens *tokens = &engine->tokens;
-    if (!turn->n_tokens_new && !turn->n_tokens_gone && !turn->n_site) return;
+    if (!turn->n_tokens_new && !turn->n_tokens_gone && !turn->n_site)
+        return;
     pthread_mutex_lock(&tokens->lock);
     for (size_t i = 0; i < turn->n_tokens_gone; i++) {
         struct known_token *known = map_find(&tokens->by_id, (uint64_t)turn->tokens_gone[i]);
-        if (known) token_drop(tokens, known);
+        if (known)
+            token_drop(tokens, known);
     }
-    for (size_t i = 0; i < turn->n_tokens_new; i++) token_put(tokens, turn->arena, turn->tokens_new[i]);
+    for (size_t i = 0; i < turn->n_tokens_new; i++)
+        token_put(tokens, turn->arena, turn->tokens_new[i]);
     pthread_mutex_unlock(&tokens->lock);
     tokens_tell(engine);
 }
 
-/* --- other servers' --------------------------------------------------------------------------------------------------------------- */
+/* --- other servers' --- */
 
 bool tokens_take(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     struct token **rows;
     size_t n;
-    if (!engine->store->ops->load_tokens(engine->store, turn->arena, engine->tokens.newest, SIZE_MAX, &rows, &n, err)) return false;
+    if (!engine->store->ops->load_tokens(engine->store, turn->arena, engine->tokens.newest, SIZE_MAX, &rows, &n, err))
+        return false;
     pthread_mutex_lock(&engine->tokens.lock);
-    for (size_t i = 0; i < n; i++) token_put(&engine->tokens, turn->arena, rows[i]);
+    for (size_t i = 0; i < n; i++)
+        token_put(&engine->tokens, turn->arena, rows[i]);
     pthread_mutex_unlock(&engine->tokens.lock);
     tokens_tell(engine);
     return true;
@@ -149,18 +165,20 @@ void token_gone_elsewhere(struct turn *turn, struct str subject)
     struct known_token *known = smap_find(&engine->tokens.by_subject, subject);
     struct token **rows;
     size_t n;
-    if (!known) return;
+    if (!known)
+        return;
     if (!engine->store->ops->load_tokens(engine->store, turn->arena, known->row.id - 1, 1, &rows, &n, turn->err)) {
         turn->slice->failed = true;
         return;
     }
-    if (n && rows[0]->id == known->row.id) return;
+    if (n && rows[0]->id == known->row.id)
+        return;
     pthread_mutex_lock(&engine->tokens.lock);
     token_drop(&engine->tokens, known);
     pthread_mutex_unlock(&engine->tokens.lock);
 }
 
-/* --- for turns -------------------------------------------------------------------------------------------------------------------- */
+/* --- for turns --- */
 
 bool token_is_named(struct turn *turn, struct str tenant, struct str name)
 {
@@ -186,8 +204,10 @@ void token_revoke(struct turn *turn, struct known_token *known, struct str actor
 {
     known->gone = turn->engine->serial;
     *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = known->row.id;
-    slice_event(turn->slice,
-        &(struct event){ .kind = EVENT_token_revoked, .actor = actor, .reason = reason, .subject = str_dup(turn->arena, known->subject) });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_token_revoked,
+                                 .actor = actor,
+                                 .reason = reason,
+                                 .subject = str_dup(turn->arena, known->subject) });
 }
 
 int64_t tokens_of(struct turn *turn, struct str tenant)
@@ -196,7 +216,7 @@ int64_t tokens_of(struct turn *turn, struct str tenant)
     return (known ? (int64_t)known->n : 0) + tenant_now(turn, tenant)->tokens_more;
 }
 
-/* --- for the api ------------------------------------------------------------------------------------------------------------------ */
+/* --- for the api --- */
 
 bool engine_token(struct engine *engine, const uint8_t hash[32], struct arena *arena, struct token *out)
 {

@@ -7,11 +7,12 @@
 #include "io/clock.h"
 #include "store/pack.h"
 
-/* --- the turn's own --------------------------------------------------------------------------------------------------------------- */
+/* --- the turn's own --- */
 
 void turn_answer(struct turn *turn, struct command *command)
 {
-    if (command->answered) return;
+    if (command->answered)
+        return;
     command->answered = true;
     *ARENA_PUSH(turn->arena, turn->answered, turn->n_answered, turn->cap_answered) = command;
 }
@@ -30,7 +31,8 @@ bool turn_refuse(struct turn *turn, struct command *command, enum err_code code,
 void turn_executor_changed(struct turn *turn, struct known_executor *known)
 {
     ASSERT(!turn->narrow); /* widened before its row is changed */
-    if (known->listed == turn->engine->serial) return;
+    if (known->listed == turn->engine->serial)
+        return;
     known->listed = turn->engine->serial;
     *ARENA_PUSH(turn->arena, turn->executors, turn->n_executors, turn->cap_executors) = &known->row;
 }
@@ -59,7 +61,8 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_NOTE] = cmd_note,
 };
 
-/* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is only a commit. */
+/* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is
+ * only a commit. */
 static int64_t arrivals_first(const struct store_head *head)
 {
     return (head->turn + head->commit + 1) << 16;
@@ -74,7 +77,8 @@ void turn_stand(struct turn *turn)
     slice->turn = turn->narrow ? engine->own.turn : engine->head.turn + 1;
     slice_stamp(slice, engine->head.time);
     slice->v_now = engine->head.v_now;
-    if (slice->arrivals < first) slice->arrivals = first;
+    if (slice->arrivals < first)
+        slice->arrivals = first;
 }
 
 void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
@@ -111,27 +115,31 @@ void turn_close(struct turn *turn)
     smap_release(&turn->token_names);
 }
 
-/* --- what falls due by itself ------------------------------------------------------------------------------------------------------ */
+/* --- what falls due by itself --- */
 
 static void holds_lift(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct hold *due;
     size_t n;
-    if (!duty_acts(turn, DUTY_timers)) return;
+    if (!duty_acts(turn, DUTY_timers))
+        return;
     bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 &&
                     !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
-    if (set_back || turn->wall - turn->boot > engine->offset || engine->offset == OFFSET_UNKNOWN) engine->offset = turn->wall - turn->boot;
-    if (engine->next_time > turn->wall && !set_back) return;
+    if (set_back || turn->wall - turn->boot > engine->offset || engine->offset == OFFSET_UNKNOWN)
+        engine->offset = turn->wall - turn->boot;
+    if (engine->next_time > turn->wall && !set_back)
+        return;
     int64_t until = set_back ? INT64_MAX : turn->wall;
-    if (!engine->store->ops->holds_due(
-            engine->store, turn->arena, HOLD_time, until, set_back ? 100 * engine->batch : engine->batch, &due, &n, turn->err)) {
+    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, until,
+            set_back ? 100 * engine->batch : engine->batch, &due, &n, turn->err)) {
         turn->slice->failed = true;
         return;
     }
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, due[i].task);
-        if (node) task_consider(turn->slice, node);
+        if (node)
+            task_consider(turn->slice, node);
     }
     slice_settle(turn->slice);
 }
@@ -141,18 +149,23 @@ static bool holds_next(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     bool touched = engine->next_time <= turn->wall;
-    for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++) touched = turn->slice->holds_add[i].kind == HOLD_time;
-    for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++) touched = turn->slice->holds_remove[i].kind == HOLD_time;
-    if (!touched || !duty_acts(turn, DUTY_timers)) return true;
-    if (PLANT(wake_forgotten)) return engine->next_time = INT64_MAX, true;
+    for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++)
+        touched = turn->slice->holds_add[i].kind == HOLD_time;
+    for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++)
+        touched = turn->slice->holds_remove[i].kind == HOLD_time;
+    if (!touched || !duty_acts(turn, DUTY_timers))
+        return true;
+    if (PLANT(wake_forgotten))
+        return engine->next_time = INT64_MAX, true;
     struct hold *first;
     size_t n;
-    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, INT64_MAX, 1, &first, &n, err)) return false;
+    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, INT64_MAX, 1, &first, &n, err))
+        return false;
     engine->next_time = n ? first[0].key : INT64_MAX;
     return true;
 }
 
-/* --- changes ----------------------------------------------------------------------------------------------------------------------- */
+/* --- changes --- */
 
 static void changes_nodes(struct turn *turn, struct changes *c)
 {
@@ -162,20 +175,27 @@ static void changes_nodes(struct turn *turn, struct changes *c)
                       **changed = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
     const struct task **add = ARENA_ARRAY(turn->arena, const struct task *, n + 1),
                       **gone = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
-    MAP_EACH(&slice->nodes, e) {
+    MAP_EACH (&slice->nodes, e) {
         struct node *node = e->value;
-        if (!node->dirty) continue;
-        if (node->was == STATE_NONE) created[c->n_tasks_new++] = &node->row;
-        else changed[c->n_tasks_changed++] = &node->row;
+        if (!node->dirty)
+            continue;
+        if (node->was == STATE_NONE)
+            created[c->n_tasks_new++] = &node->row;
+        else
+            changed[c->n_tasks_changed++] = &node->row;
         bool was = node->was == STATE_P, is = node->row.state == STATE_P;
         bool moved =
-            was && is && (node->was_vt != node->row.vt || node->was_prio != node->row.prio || node->was_class != node->row.class_id);
+            was && is &&
+            (node->was_vt != node->row.vt || node->was_prio != node->row.prio || node->was_class != node->row.class_id);
         if (was && (!is || moved)) {
             struct task *old = ARENA_NEW(turn->arena, struct task);
-            *old = (struct task){ .id = node->row.id, .class_id = node->was_class, .prio = node->was_prio, .vt = node->was_vt };
+            *old = (struct task){
+                .id = node->row.id, .class_id = node->was_class, .prio = node->was_prio, .vt = node->was_vt
+            };
             gone[c->n_ready_remove++] = old;
         }
-        if (is && (!was || moved)) add[c->n_ready_add++] = &node->row;
+        if (is && (!was || moved))
+            add[c->n_ready_add++] = &node->row;
         struct str tenant = slice_lane(slice, node->row.lane)->tenant;
         if (node->was_unique.len && !node->row.unique.len)
             *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) =
@@ -193,14 +213,19 @@ static void changes_nodes(struct turn *turn, struct changes *c)
 static void changes_attempts(struct turn *turn, struct changes *c)
 {
     size_t n = turn->n_attempts;
-    struct attempt *created = ARENA_ARRAY(turn->arena, struct attempt, n + 1), *changed = ARENA_ARRAY(turn->arena, struct attempt, n + 1),
+    struct attempt *created = ARENA_ARRAY(turn->arena, struct attempt, n + 1),
+                   *changed = ARENA_ARRAY(turn->arena, struct attempt, n + 1),
                    *gone = ARENA_ARRAY(turn->arena, struct attempt, n + 1);
     for (size_t i = 0; i < n; i++) {
         struct pending_attempt *pending = turn->attempt_list[i];
-        if (pending->removed && pending->is_new) continue;
-        if (pending->removed) gone[c->n_attempts_remove++] = pending->attempt;
-        else if (pending->is_new) created[c->n_attempts_new++] = pending->attempt;
-        else changed[c->n_attempts_changed++] = pending->attempt;
+        if (pending->removed && pending->is_new)
+            continue;
+        if (pending->removed)
+            gone[c->n_attempts_remove++] = pending->attempt;
+        else if (pending->is_new)
+            created[c->n_attempts_new++] = pending->attempt;
+        else
+            changed[c->n_attempts_changed++] = pending->attempt;
     }
     c->attempts_new = created;
     c->attempts_changed = changed;
@@ -213,48 +238,76 @@ static void changes_small(struct turn *turn, struct changes *c)
     slice_holds_pack(slice);
     const struct lane **lanes = ARENA_ARRAY(turn->arena, const struct lane *, slice->lanes.n + 1);
     const struct slot **slots = ARENA_ARRAY(turn->arena, const struct slot *, slice->slots.n + 1);
-    MAP_EACH(&slice->lanes, e) {
+    MAP_EACH (&slice->lanes, e) {
         const struct lane *lane = e->value, *known = map_find(&turn->engine->lanes, e->key);
-        if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= turn->engine->head.next_lane) lanes[c->n_lanes++] = lane;
+        if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= turn->engine->head.next_lane)
+            lanes[c->n_lanes++] = lane;
     }
-    MAP_EACH(&slice->slots, e) {
+    MAP_EACH (&slice->slots, e) {
         const struct slot *slot = e->value, *known = map_find(&turn->engine->slots, e->key);
         bool new = slot->id >= turn->engine->head.next_slot && slot->id < SLOT_NAMED;
-        if (known && memcmp(slot, known, sizeof *slot) == 0 && !new) continue;
+        if (known && memcmp(slot, known, sizeof *slot) == 0 && !new)
+            continue;
         if (turn->engine->store->exclusive && slot_is_empty(slot))
             *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = slot->id;
-        else slots[c->n_slots++] = slot;
+        else
+            slots[c->n_slots++] = slot;
     }
     c->lanes = lanes;
     c->slots = slots;
-    c->slots_remove = turn->slots_gone; c->n_slots_remove = turn->n_slots_gone;
-    c->classes = turn->classes_new; c->n_classes = turn->n_classes_new;
-    c->classes_remove = turn->classes_gone; c->n_classes_remove = turn->n_classes_gone;
-    c->specs = turn->specs_new; c->n_specs = turn->n_specs_new;
-    c->edges_new = slice->edges_new; c->n_edges_new = slice->n_edges_new;
-    c->edges_changed = slice->edges_changed; c->n_edges_changed = slice->n_edges_changed;
-    c->holds_add = slice->holds_add; c->n_holds_add = slice->n_holds_add;
-    c->holds_remove = slice->holds_remove; c->n_holds_remove = slice->n_holds_remove;
-    c->outputs = turn->outputs; c->n_outputs = turn->n_outputs;
-    c->log_tails = turn->tails; c->n_log_tails = turn->n_tails;
-    c->log_seals = turn->seals; c->n_log_seals = turn->n_seals;
-    c->log_seals_remove = turn->seals_gone; c->n_log_seals_remove = turn->n_seals_gone;
-    c->duties = turn->duties; c->n_duties = turn->n_duties;
-    c->notes = turn->notes; c->n_notes = turn->n_notes;
+    c->slots_remove = turn->slots_gone;
+    c->n_slots_remove = turn->n_slots_gone;
+    c->classes = turn->classes_new;
+    c->n_classes = turn->n_classes_new;
+    c->classes_remove = turn->classes_gone;
+    c->n_classes_remove = turn->n_classes_gone;
+    c->specs = turn->specs_new;
+    c->n_specs = turn->n_specs_new;
+    c->edges_new = slice->edges_new;
+    c->n_edges_new = slice->n_edges_new;
+    c->edges_changed = slice->edges_changed;
+    c->n_edges_changed = slice->n_edges_changed;
+    c->holds_add = slice->holds_add;
+    c->n_holds_add = slice->n_holds_add;
+    c->holds_remove = slice->holds_remove;
+    c->n_holds_remove = slice->n_holds_remove;
+    c->outputs = turn->outputs;
+    c->n_outputs = turn->n_outputs;
+    c->log_tails = turn->tails;
+    c->n_log_tails = turn->n_tails;
+    c->log_seals = turn->seals;
+    c->n_log_seals = turn->n_seals;
+    c->log_seals_remove = turn->seals_gone;
+    c->n_log_seals_remove = turn->n_seals_gone;
+    c->duties = turn->duties;
+    c->n_duties = turn->n_duties;
+    c->notes = turn->notes;
+    c->n_notes = turn->n_notes;
     c->server = turn->beats ? &turn->server : NULL;
     c->clock = turn->ticks ? &turn->clock : NULL;
-    c->results_remove = turn->pruned; c->n_results_remove = turn->n_pruned;
-    c->unique_add = turn->unique_add; c->n_unique_add = turn->n_unique_add;
-    c->unique_remove = turn->unique_remove; c->n_unique_remove = turn->n_unique_remove;
-    c->idempotency = turn->idempotency; c->n_idempotency = turn->n_idempotency;
-    c->tokens = turn->tokens_new; c->n_tokens = turn->n_tokens_new;
-    c->site = turn->site; c->n_site = turn->n_site;
-    c->tokens_remove = turn->tokens_gone; c->n_tokens_remove = turn->n_tokens_gone;
+    c->results_remove = turn->pruned;
+    c->n_results_remove = turn->n_pruned;
+    c->unique_add = turn->unique_add;
+    c->n_unique_add = turn->n_unique_add;
+    c->unique_remove = turn->unique_remove;
+    c->n_unique_remove = turn->n_unique_remove;
+    c->idempotency = turn->idempotency;
+    c->n_idempotency = turn->n_idempotency;
+    c->tokens = turn->tokens_new;
+    c->n_tokens = turn->n_tokens_new;
+    c->site = turn->site;
+    c->n_site = turn->n_site;
+    c->tokens_remove = turn->tokens_gone;
+    c->n_tokens_remove = turn->n_tokens_gone;
     const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
-    for (size_t i = 0; i < turn->n_executors; i++) executors[i] = turn->executors[i];
-    c->executors = executors; c->n_executors = turn->n_executors;
-    c->executors_remove = turn->executors_gone; c->n_executors_remove = turn->n_executors_gone;
-    c->counts = turn->counts; c->n_counts = turn->n_counts;
+    for (size_t i = 0; i < turn->n_executors; i++)
+        executors[i] = turn->executors[i];
+    c->executors = executors;
+    c->n_executors = turn->n_executors;
+    c->executors_remove = turn->executors_gone;
+    c->n_executors_remove = turn->n_executors_gone;
+    c->counts = turn->counts;
+    c->n_counts = turn->n_counts;
 }
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)
@@ -262,7 +315,8 @@ void turn_incarnate(struct turn *turn, struct str who, struct str reason)
     turn_widen(turn);
     store_head_renew(&turn->head);
     grants_forget(turn);
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = who, .actor = who, .reason = reason });
+    slice_event(
+        turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = who, .actor = who, .reason = reason });
 }
 
 bool turn_commit(struct turn *turn, struct err *err)
@@ -276,15 +330,18 @@ bool turn_commit(struct turn *turn, struct err *err)
     changes_small(turn, &c);
     changes_archives(turn, &c);
     c.head = turn->head;
-    for (size_t i = 0; i < turn->n_answered; i++) c.told |= turn->answered[i]->kind != CMD_POLL;
+    for (size_t i = 0; i < turn->n_answered; i++)
+        c.told |= turn->answered[i]->kind != CMD_POLL;
     c.head.v_now = slice->v_now;
     c.first_seq = turn->head.seq + 1;
     c.time = turn->slice->stamp;
     buf_init(&events, SIZE_MAX);
     struct store_head committed = { 0 };
     c.out_head = &committed;
-    if (turn->narrow && !changes_narrow(turn, &c)) return false;
-    if (!slice->n_events && changes_told(&c)) slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
+    if (turn->narrow && !changes_narrow(turn, &c))
+        return false;
+    if (!slice->n_events && changes_told(&c))
+        slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
     if (slice->n_events) {
         c.turn = slice->turn;
         c.head.turn += !turn->narrow;
@@ -293,11 +350,13 @@ bool turn_commit(struct turn *turn, struct err *err)
         pack_events(&events, slice->events, slice->n_events);
         c.events = buf_str(&events);
     }
-    if (!turn->narrow) numbers_reserve(turn, &c.head);
+    if (!turn->narrow)
+        numbers_reserve(turn, &c.head);
     c.numbers = !turn->narrow && c.head.next_task != engine->head.next_task && others_are_about(engine, turn->boot);
     int64_t before = clock_boot_us();
     int64_t last = engine->store->commit;
-    bool ok = engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
+    bool ok =
+        engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
     engine->wrote |= ok && engine->store->commit != last;
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
@@ -307,7 +366,8 @@ bool turn_commit(struct turn *turn, struct err *err)
         engine->went_back |= engine->head.incarnation != c.head.incarnation;
         engine->head = c.head;
         engine->head.commit = engine->store->commit;
-        if (committed.commit) memcpy(engine->head.hash, committed.hash, sizeof committed.hash);
+        if (committed.commit)
+            memcpy(engine->head.hash, committed.hash, sizeof committed.hash);
         engine->taken = engine->head;
         engine->own = turn->own;
         engine->own_seq = 0;
@@ -315,16 +375,17 @@ bool turn_commit(struct turn *turn, struct err *err)
     return ok;
 }
 
-/* --- after the commit ---------------------------------------------------------------------------------------------------------------- */
+/* --- after the commit --- */
 
 void turn_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    MAP_EACH(&turn->slice->lanes, e) {
+    MAP_EACH (&turn->slice->lanes, e) {
         struct lane *known = map_find(&engine->lanes, e->key);
         tenant_lane_moved(engine, known, e->value);
         *known = *(struct lane *)e->value;
-        if (known->id == 0) caches_held(engine);
+        if (known->id == 0)
+            caches_held(engine);
     }
     slots_follow(turn);
     tells_follow(turn);
@@ -333,7 +394,9 @@ void turn_follow(struct turn *turn)
     engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
     tokens_follow(turn);
-    if (turn->n_site) atomic_fetch_add(&engine->site_version, 1); /* whoever read them before the commit reads them again */
+    /* whoever read them before the commit reads them again */
+    if (turn->n_site)
+        atomic_fetch_add(&engine->site_version, 1);
     duties_commit(turn);
     expiry_commit(turn);
     seals_follow(turn);
@@ -358,12 +421,14 @@ static void turn_count(struct turn *turn)
 static bool token_refused(struct turn *turn, struct command *command)
 {
     const struct engine *engine = turn->engine;
-    if (!command->token || engine->store->exclusive || PLANT(revoked_trusted)) return false;
-    if (map_find(&engine->tokens.by_id, (uint64_t)command->token)) return false;
+    if (!command->token || engine->store->exclusive || PLANT(revoked_trusted))
+        return false;
+    if (map_find(&engine->tokens.by_id, (uint64_t)command->token))
+        return false;
     return !turn_refuse(turn, command, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
 }
 
-/* --- one turn ------------------------------------------------------------------------------------------------------------------------ */
+/* --- one turn --- */
 
 bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err)
 {
@@ -374,7 +439,8 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     engine->turn = turn;
     needs_expect(turn, commands, n);
     int64_t before = clock_boot_us();
-    if (!store->ops->begin(store, err)) return false;
+    if (!store->ops->begin(store, err))
+        return false;
     turn->begun = true;
     atomic_fetch_add(&engine->begin_us, (uint64_t)(clock_boot_us() - before));
     if (!others_follow(turn, err)) {
@@ -383,13 +449,17 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     }
     if (engine->gathers && !turn->narrow) { /* what came while others had the lock */
         *n_commands = thread_gather(engine, commands, n);
-        if (*n_commands > n) needs_expect(turn, commands + n, *n_commands - n);
+        if (*n_commands > n)
+            needs_expect(turn, commands + n, *n_commands - n);
         n = *n_commands;
         engine->gathers = false;
     }
-    if (turn->narrow && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot))) turn_widen(turn);
-    if (engine->cancels_left && !turn->narrow) endings_tell(turn);
-    if (!turn->narrow) leases_expire(turn);
+    if (turn->narrow && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot)))
+        turn_widen(turn);
+    if (engine->cancels_left && !turn->narrow)
+        endings_tell(turn);
+    if (!turn->narrow)
+        leases_expire(turn);
     executors_watch(turn);
     if (!turn->narrow) {
         holds_lift(turn);
@@ -403,9 +473,11 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
         command->err = (struct err){ .arena = items };
         command->answered = false;
         ASSERT(command->kind > 0 && command->kind < CMD_KIND_COUNT);
-        if (!duty_refused(turn, command) && !token_refused(turn, command)) apply[command->kind](turn, command);
+        if (!duty_refused(turn, command) && !token_refused(turn, command))
+            apply[command->kind](turn, command);
         slice_settle(turn->slice);
-        if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
+        if (command->kind != CMD_POLL || command->err.code)
+            turn_answer(turn, command);
     }
     if (!turn->narrow) {
         duties_run(turn);
@@ -417,7 +489,8 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     claims_run(turn);
     polls_settle(turn);
     for (size_t i = 0; i < n && !turn->slice->failed; i++)
-        if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
+        if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code)
+            enqueue_fill(turn, commands[i]);
     expiry_run(turn);
     slots_clear(turn);
     seals_note(turn);
@@ -427,7 +500,8 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     }
     turn_follow(turn);
     turn_count(turn);
-    /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything anew. */
+    /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything anew.
+     */
     struct err unread = { 0 };
     if (!holds_next(turn, &unread) || (turn->schedules_changed && !schedules_load(engine, &unread))) {
         engine->stale = true;

@@ -1,8 +1,8 @@
 /* turn: the engine's insides, shared by its files and by nobody else.
  *
- * engine holds what outlives a turn: the head, copies of the small tables (lanes, classes, slots, executors), a bounded cache of specs, and
- * what it knows from hearing (leases, parked polls). turn holds one turn's work; nothing in engine but caches changes before the commit,
- * and when a commit fails the caches are read anew. */
+ * engine holds what outlives a turn: the head, copies of the small tables (lanes, classes, slots, executors), a bounded
+ * cache of specs, and what it knows from hearing (leases, parked polls). turn holds one turn's work; nothing in engine
+ * but caches changes before the commit, and when a commit fails the caches are read anew. */
 #ifndef WEIR_ENGINE_TURN_H
 #define WEIR_ENGINE_TURN_H
 
@@ -21,33 +21,34 @@
 #include "engine/engine.h"
 
 enum {
-    GRANTS_MAX = 1000,          /* a poll's */
-    NEED_BYTES = 512,           /* of a dependency in a grant, besides its outputs, about */
-    GRANTS_MANY = 64,           /* unless the configuration says otherwise */
-    NEAR_MAX = 8,               /* numbers of tasks */
-    POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
+    GRANTS_MAX = 1000,      /* a poll's */
+    NEED_BYTES = 512,       /* of a dependency in a grant, besides its outputs, about */
+    GRANTS_MANY = 64,       /* unless the configuration says otherwise */
+    NEAR_MAX = 8,           /* numbers of tasks */
+    POLLS_TOGETHER_MS = 64, /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
-    LOCKED_MS = 30000, /* a lock was met, and nothing has shown since that it is gone */
-    WAITED_MS = 5000,  /* a narrow turn that took longer has waited for a lock of somebody else */
-    HEAR_AGAIN_MS = 100, /* the loop is asked whether it turns */
+    LOCKED_MS = 30000,       /* a lock was met, and nothing has shown since that it is gone */
+    WAITED_MS = 5000,        /* a narrow turn that took longer has waited for a lock of somebody else */
+    HEAR_AGAIN_MS = 100,     /* the loop is asked whether it turns */
     FAILING_AGAIN_MS = 1000, /* while turns fail: whether they still do */
     DAMAGED_AGAIN_MS = 5000,
     SPACE_LOOK_MS = 1000,
-    BATCH = 1000,               /* due holds, resumed and parked tasks, admitted waiters of one turn, unless the configuration says
-                                   otherwise */
-    LOOP_LOOKS_MAX = 64,        /* admitted waiters of a turn that the loop takes; the engine's thread goes on */
-    TELLS_SHARE = 64,           /* a finish may tell of its end along the 64th part of a batch of edges besides those of its turn */
+    /* due holds, resumed and parked tasks, admitted waiters of one turn, unless the configuration says otherwise */
+    BATCH = 1000,
+    LOOP_LOOKS_MAX = 64, /* admitted waiters of a turn that the loop takes; the engine's thread goes on */
+    /* a finish may tell of its end along the 64th part of a batch of edges besides those of its turn */
+    TELLS_SHARE = 64,
     SPECS_CACHED_MAX = 8192,
-    TASKS_RECENT = 8192,        /* a power of two */
+    TASKS_RECENT = 8192, /* a power of two */
     RECENT_TEXT_BYTES = 120,
     SPEC_BYTES_CACHED_MAX = 16 << 20,
-    IDENT_BYTES_MAX = 72,       /* of a commit */
-    DEFINITIONS_MAX = 64,       /* kept */
-    CAUSE_LATE_MS = 60000,      /* a job may have ended so long before its commit was heard of */
-    CAUSE_HEIRS_MAX = 256,      /* revisions behind one that became deeper that are looked at */
-    REVISIONS_BATCH = 100,      /* waiting revisions that one turn opens */
-    FIRED_BATCH = 100,          /* schedules that one turn fires */
-    GAPS_LOOK_MAX = 10000,      /* given up in a row, behind which the newest revision is looked for */
+    IDENT_BYTES_MAX = 72,  /* of a commit */
+    DEFINITIONS_MAX = 64,  /* kept */
+    CAUSE_LATE_MS = 60000, /* a job may have ended so long before its commit was heard of */
+    CAUSE_HEIRS_MAX = 256, /* revisions behind one that became deeper that are looked at */
+    REVISIONS_BATCH = 100, /* waiting revisions that one turn opens */
+    FIRED_BATCH = 100,     /* schedules that one turn fires */
+    GAPS_LOOK_MAX = 10000, /* given up in a row, behind which the newest revision is looked for */
 };
 #define OFFSET_UNKNOWN (INT64_MAX / 2) /* of engine.offset: back-offs are looked at anew */
 #define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
@@ -56,36 +57,39 @@ enum {
 struct live { /* a grant that is out */
     struct attempt attempt;
     enum task_state ending;
-    bool named;    /* by its executor, to this process: the job has started */
-    bool unread;   /* granted by another server: known from the event; its row is read when somebody asks */
-    uint64_t look; /* the poll (engine.looks) that named it last: those without its mark aren't in that poll */
+    bool named;            /* by its executor, to this process: the job has started */
+    bool unread;           /* granted by another server: known from the event; its row is read when somebody asks */
+    uint64_t look;         /* the poll (engine.looks) that named it last: those without its mark aren't in that poll */
     struct list_node mate; /* in its executor's list */
     struct heap_node deadline;
 };
 
-enum crew_place { CREW_UNHEARD, CREW_LIVE, CREW_SILENT, CREW_PLACES }; /* not heard by this process; heard lately; not lately */
+/* not heard by this process; heard lately; not lately */
+enum crew_place { CREW_UNHEARD, CREW_LIVE, CREW_SILENT, CREW_PLACES };
 
 struct known_executor { /* its row, and what was heard of it */
     struct executor row;
     int64_t heard; /* boot ms; 0: not by this process */
     int64_t free, running;
-    struct list lives;    /* what it was granted and has not ended */
-    unsigned life;        /* registrations: polls of an earlier one say nothing about numbers */
-    uint64_t memory;      /* hash of what its records of jobs live as long as; 0: not told */
+    struct list lives; /* what it was granted and has not ended */
+    unsigned life;     /* registrations: polls of an earlier one say nothing about numbers */
+    uint64_t memory;   /* hash of what its records of jobs live as long as; 0: not told */
     bool seq_known;
     int64_t seq; /* of the last poll answered */
-    int64_t told;  /* boot ms at which another server's row last counted for all its leases; its own word counts only for what it names */
+    /* boot ms at which another server's row last counted for all its leases; its own word counts only for what it names
+     */
+    int64_t told;
     int64_t spoke; /* boot ms at which it polled this server last; 0: never */
     struct command *parked;
-    uint64_t listed;       /* the turn (engine.serial) that writes its row */
-    uint64_t counted;      /* the turn that counts its results, at: */
+    uint64_t listed;  /* the turn (engine.serial) that writes its row */
+    uint64_t counted; /* the turn that counts its results, at: */
     size_t counted_at;
-    void *texts;         /* what the row points to, and: */
-    struct str subject;  /* NAME, or TENANT/NAME: as events and engine->executor_names have it */
-    struct crew *crew;      /* those who can do the same (crews.c), under heard_lock; it is counted there as: */
+    void *texts;        /* what the row points to, and: */
+    struct str subject; /* NAME, or TENANT/NAME: as events and engine->executor_names have it */
+    struct crew *crew;  /* those who can do the same (crews.c), under heard_lock; it is counted there as: */
     enum crew_place place;
     enum executor_state counted_as;
-    struct list_node among; /* of CREW_LIVE */
+    struct list_node among;  /* of CREW_LIVE */
     struct list_node active; /* in its crew's list of those who are */
     struct heap_node silence;
     struct list_node spoken;
@@ -102,9 +106,9 @@ struct known_token {
 
 struct tokens { /* tokens.c */
     pthread_mutex_t lock;
-    struct map by_id, by_hash;   /* known_token; by_hash: the first eight bytes */
+    struct map by_id, by_hash;       /* known_token; by_hash: the first eight bytes */
     struct smap by_subject, tenants; /* tenants: those that have some */
-    int64_t newest; /* id */
+    int64_t newest;                  /* id */
 };
 
 struct space { /* room on the disk */
@@ -112,20 +116,23 @@ struct space { /* room on the disk */
     bool full;
     int64_t looked; /* boot ms */
     bool ballast;
-    int64_t away_until; /* boot ms; the database said that its own disk is full, which can't be looked at: closed until then */
+    /* boot ms; the database said that its own disk is full, which can't be looked at: closed until then */
+    int64_t away_until;
 };
 
-struct health { /* health.c */
+struct health {             /* health.c */
     uint64_t damage_before; /* reports of damage that the process had before this engine */
     int64_t offset;         /* wall less boot of the last turn */
     bool offset_known;
     pthread_mutex_t lock;
-    struct clock_jump jump;      /* under lock */
-    char text[ENGINE_TEXT_MAX];  /* under lock: of the state that `state` says */
-    _Atomic int state;           /* enum engine_health, damage apart */
-    int64_t failing_since, failed_last; /* boot ms of the first and the last turn that failed, with no commit since; 0: none */
-    int64_t locked;              /* boot ms of the last turn that waited too long for a lock; 0: turns with commands have passed since */
-    bool failing;                /* long enough to say so */
+    struct clock_jump jump;     /* under lock */
+    char text[ENGINE_TEXT_MAX]; /* under lock: of the state that `state` says */
+    _Atomic int state;          /* enum engine_health, damage apart */
+    /* boot ms of the first and the last turn that failed, with no commit since; 0: none */
+    int64_t failing_since, failed_last;
+    /* boot ms of the last turn that waited too long for a lock; 0: turns with commands have passed since */
+    int64_t locked;
+    bool failing; /* long enough to say so */
 };
 
 struct recent { /* a task's row as the last turn that changed it left it; id 0: none */
@@ -143,32 +150,34 @@ struct known_archive { /* its row; what grows or changes often has a place of it
 
 struct known_schedule { /* a cron line of an archive's task */
     struct schedule row;
-    struct heap_node due; /* by the minute it fires next */
+    struct heap_node due;         /* by the minute it fires next */
     struct known_schedule *other; /* in the list of all */
 };
 
-struct known_tenant { /* one that has something or that the configuration lists, and what it has as of the last commit */
+/* one that has something or that the configuration lists, and what it has as of the last commit */
+struct known_tenant {
     bool listed;
     struct conf_tenant conf;             /* of one that is listed */
     int64_t open, log_bytes, file_bytes; /* over its lanes */
     int64_t queues, slots;               /* slots: semaphores and concurrency keys */
     int64_t executors, archives;
-    int64_t running;                     /* the slot that limits its running tasks; 0: none */
-    uint64_t serial;                     /* the turn (engine.serial) that has so many more: */
+    int64_t running; /* the slot that limits its running tasks; 0: none */
+    uint64_t serial; /* the turn (engine.serial) that has so many more: */
     int64_t archives_more, tokens_more;
 };
 
-struct numbers { /* that this server may give without asking, up to the end: for narrow turns, and for specs that they make */
+/* that this server may give without asking, up to the end: for narrow turns, and for specs that they make */
+struct numbers {
     uint64_t incarnation;
     int64_t turn, turn_end;
     int64_t spec, spec_end;
 };
 
 struct unserved { /* classes have lost the last executor that fits (served.c): */
-    bool pass;      /* those of their tasks that wait for slots are still to let others pass */
-    bool due;       /* their pending tasks are being looked for, among all that hold slots; the last one seen is: */
+    bool pass;    /* those of their tasks that wait for slots are still to let others pass */
+    bool due;     /* their pending tasks are being looked for, among all that hold slots; the last one seen is: */
     struct hold at;
-    bool again;     /* and once more from the beginning */
+    bool again; /* and once more from the beginning */
 };
 
 struct known_clock { /* of the wall clock: known.time was right at this boot ms; due: boot ms of the next look */
@@ -179,83 +188,96 @@ struct known_clock { /* of the wall clock: known.time was right at this boot ms;
 struct engine {
     struct engine_config config;
     struct store *store;
-    struct store_head head;  /* of the newest commit that this server knows */
-    struct store_head taken; /* up to which it has taken over what others did; older than head after a narrow turn beside others */
-    int64_t own_seq;         /* the last event of a turn of its own behind that; 0: none */
-    int64_t own_events;      /* and how many it has */
+    struct store_head head; /* of the newest commit that this server knows */
+    /* up to which it has taken over what others did; older than head after a narrow turn beside others */
+    struct store_head taken;
+    int64_t own_seq;    /* the last event of a turn of its own behind that; 0: none */
+    int64_t own_events; /* and how many it has */
     struct numbers own;
-    struct turn *narrow;     /* this turn, if it is */
-    struct turn *turn;       /* this turn */
-    bool cancels_left;       /* a turn that came to nothing has heard from others of tasks that are to end */
-    bool passed_over;        /* the last one left pending tasks to others that may not have taken them: the next is wide */
-    int64_t wide_until;      /* boot ms */
+    struct turn *narrow; /* this turn, if it is */
+    struct turn *turn;   /* this turn */
+    bool cancels_left;   /* a turn that came to nothing has heard from others of tasks that are to end */
+    /* the last one left pending tasks to others that may not have taken them: the next is wide */
+    bool passed_over;
+    int64_t wide_until; /* boot ms */
     size_t batch, many;
-    struct arena arena, cache_arena; /* for the life of the engine; of the small tables (caches.c): reset when they are reloaded */
+    /* for the life of the engine; of the small tables (caches.c): reset when they are reloaded */
+    struct arena arena, cache_arena;
     struct arena spec_arena, turn_arena; /* specs until the cache is full, or the hour is over; one turn */
-    bool hour_over;          /* specs and definitions that are still needed are read again: idle memory is given back */
+    bool hour_over; /* specs and definitions that are still needed are read again: idle memory is given back */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
-    struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
-    void **texts_old;        /* of executors that have registered again, or gone: until the next turn */
+    /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
+    struct map slots_open;
+    void **texts_old; /* of executors that have registered again, or gone: until the next turn */
     size_t n_texts_old, cap_texts_old;
-    size_t executors_looked; /* for silence, by the hour: the entry of `executors` at which the next turn goes on; 0: none */
-    struct map slots_empty;  /* of concurrency keys with nobody in them, in the order in which they came to it: id -> boot ms + 1 */
-    int64_t boot;            /* ms, of the turn */
-    struct map slots_left;   /* those whose waiters are still to be looked at: the last turn's looks were used up */
-    int64_t slots_swept;     /* boot ms, of a shared store: slots_open and those who are to be told were looked at, for what a lost server
-                                has left */
-    bool tells_due;          /* tasks have ended of which not all who wait for them have been told, or there may be some (tells.c) */
-    bool *indexes;           /* of classes: which are taken */
+    /* for silence, by the hour: the entry of `executors` at which the next turn goes on; 0: none */
+    size_t executors_looked;
+    /* of concurrency keys with nobody in them, in the order in which they came to it: id -> boot ms + 1 */
+    struct map slots_empty;
+    int64_t boot;          /* ms, of the turn */
+    struct map slots_left; /* those whose waiters are still to be looked at: the last turn's looks were used up */
+    /* boot ms, of a shared store: slots_open and those who are to be told were looked at, for what a lost server has
+     * left */
+    int64_t slots_swept;
+    /* tasks have ended of which not all who wait for them have been told, or there may be some (tells.c) */
+    bool tells_due;
+    bool *indexes;               /* of classes: which are taken */
     size_t n_indexes, index_low; /* below index_low: all */
-    size_t classes_looked;   /* by the hour, for who needs them: the entry of `classes` at which the next turn goes on; 0: none */
+    /* by the hour, for who needs them: the entry of `classes` at which the next turn goes on; 0: none */
+    size_t classes_looked;
     struct known_executor **serving; /* by a class's index: one that is active and fits; NULL: nobody */
     size_t n_serving;
     struct map classes_waking; /* served again: those who waited for that are still to go on */
     struct unserved unserved;
-    bool on_loop;            /* this turn is taken by the loop's thread: its other clients wait meanwhile */
+    bool on_loop; /* this turn is taken by the loop's thread: its other clients wait meanwhile */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
-    struct smap crews; /* under heard_lock */
+    struct smap crews;       /* under heard_lock */
     struct map archives;     /* lane -> known_archive */
     struct smap tenants;     /* name -> known_tenant, in cache_arena */
     size_t n_conf, n_listed; /* of them: listed; but `default` */
     bool limited;            /* one of them has a quota */
     struct arena site_arena; /* of the tenants' configuration and of: */
     struct site_key site[SITE_KEYS];
-    struct arena file_arena; /* of: */
+    struct arena file_arena;    /* of: */
     struct str file[SITE_KEYS]; /* what this server's own file says; empty: nothing */
     _Atomic unsigned site_differs;
     _Atomic uint64_t site_version;
     _Atomic int64_t history_ms;
-    atomic_bool held;        /* the store was restored, and is paused since */
-    struct map definitions;  /* spec id -> definition, a few that were needed lately */
-    struct heap schedules;   /* known_schedule by the wall ms of its next minute */
+    atomic_bool held;       /* the store was restored, and is paused since */
+    struct map definitions; /* spec id -> definition, a few that were needed lately */
+    struct heap schedules;  /* known_schedule by the wall ms of its next minute */
     struct arena schedule_arena;
     struct known_schedule *schedules_known; /* all, also those that never fire again */
-    size_t schedules_looked; /* of them, for a minute in the wrong future, since the clock was set back; SIZE_MAX: all */
+    /* of them, for a minute in the wrong future, since the clock was set back; SIZE_MAX: all */
+    size_t schedules_looked;
     int64_t schedules_offset; /* wall less boot, the largest since then */
     int64_t schedules_boot;   /* of the last turn that fired what was due; 0: none */
-    int64_t *removing;       /* lanes of removed archives whose tasks are being put to an end */
+    int64_t *removing;        /* lanes of removed archives whose tasks are being put to an end */
     size_t n_removing, cap_removing;
-    bool archives_left;      /* waiting revisions whose gap has closed are still to be opened */
+    bool archives_left;    /* waiting revisions whose gap has closed are still to be opened */
     struct heap deadlines; /* of lives */
-    struct heap polls_due; /* parked polls, by their deadline: a turn looks at those that are due, not at all that wait */
-    struct list parked;    /* polls, oldest first */
-    int64_t *resuming;     /* lanes whose parked tasks are being returned */
+    /* parked polls, by their deadline: a turn looks at those that are due, not at all that wait */
+    struct heap polls_due;
+    struct list parked; /* polls, oldest first */
+    int64_t *resuming;  /* lanes whose parked tasks are being returned */
     size_t n_resuming, cap_resuming;
-    bool claims_left;      /* the last turn put pending tasks back: waiting polls are looked at again, at once */
-    int64_t next_time;     /* wall ms of the first time hold; INT64_MAX: none */
-    uint64_t looks;        /* polls looked at */
-    uint64_t serial;       /* turns opened; marks what this one has listed */
-    int64_t arrivals;      /* the last place given to a waiter for a slot */
-    int64_t wanted;        /* boot ms of the turn that was asked for last */
-    int64_t offset;        /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
-    struct heap silences;  /* active executors, by the boot ms at which they are looked at for silence (silence.c) */
-    struct list spoken;    /* those that polled this server since their rows were written for that, of a shared store */
-    size_t beats_due;      /* so many of them, from the front, are to be written now */
-    int64_t began;         /* boot ms */
-    bool beside;           /* when it began another server had a duty: who isn't lost by the store's rows counts as heard then */
+    bool claims_left;  /* the last turn put pending tasks back: waiting polls are looked at again, at once */
+    int64_t next_time; /* wall ms of the first time hold; INT64_MAX: none */
+    uint64_t looks;    /* polls looked at */
+    uint64_t serial;   /* turns opened; marks what this one has listed */
+    int64_t arrivals;  /* the last place given to a waiter for a slot */
+    int64_t wanted;    /* boot ms of the turn that was asked for last */
+    /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
+    int64_t offset;
+    struct heap silences; /* active executors, by the boot ms at which they are looked at for silence (silence.c) */
+    struct list spoken;   /* those that polled this server since their rows were written for that, of a shared store */
+    size_t beats_due;     /* so many of them, from the front, are to be written now */
+    int64_t began;        /* boot ms */
+    /* when it began another server had a duty: who isn't lost by the store's rows counts as heard then */
+    bool beside;
     struct known_clock clock; /* heard_lock, for who isn't in a turn */
-    size_t keys_added;     /* idempotency keys for which none has been looked for that has expired */
+    size_t keys_added;        /* idempotency keys for which none has been looked for that has expired */
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id */
     uint64_t recent_since; /* what was put there before isn't counted any more: another server has committed */
@@ -263,15 +285,16 @@ struct engine {
     int64_t followed;      /* boot ms of the last turn of a shared store that knew what others had done; 0: none */
     int64_t others_seen;   /* boot ms of the last turn that did; 0: none */
     bool gathers;          /* this turn takes along what comes until it has the store's lock */
-    bool went_back;        /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
-    bool deaf;             /* executors can't be heard: nobody is given up in this turn */
-    bool wrote;            /* the turn that is being taken has committed something */
-    bool stale;            /* a shared store was lost: everything is read anew when it is back */
-    unsigned reopened;     /* the store's, of the last turn */
-    struct server_row server;  /* this one, as the others see it */
-    int64_t beaten;        /* boot ms of its last beat */
+    /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
+    bool went_back;
+    bool deaf;                /* executors can't be heard: nobody is given up in this turn */
+    bool wrote;               /* the turn that is being taken has committed something */
+    bool stale;               /* a shared store was lost: everything is read anew when it is back */
+    unsigned reopened;        /* the store's, of the last turn */
+    struct server_row server; /* this one, as the others see it */
+    int64_t beaten;           /* boot ms of its last beat */
     struct coord *coord;
-    int64_t load_seen;     /* boot ms at which the machine was asked for its load; the thread's */
+    int64_t load_seen;  /* boot ms at which the machine was asked for its load; the thread's */
     struct slice slice; /* kept for its tables' memory */
     struct space space;
     struct health health;
@@ -280,10 +303,13 @@ struct engine {
     /* shared with other threads */
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
     _Atomic uint64_t tokens_version, archives_version;
-    struct { int64_t lanes[ARCHIVE_NEWS_MAX]; size_t n; bool all; } archive_news; /* under heard_lock */
-    _Atomic uint64_t n_turns, n_narrow, n_widened,
-        n_failed_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
-        begin_us;
+    struct {
+        int64_t lanes[ARCHIVE_NEWS_MAX];
+        size_t n;
+        bool all;
+    } archive_news; /* under heard_lock */
+    _Atomic uint64_t n_turns, n_narrow, n_widened, n_failed_turns, n_commands, n_commits, n_events, n_granted,
+        n_finished, n_lost, turn_us, commit_us, begin_us;
     _Atomic int64_t n_running; /* grants that are out */
     _Atomic int64_t seals_due; /* boot ms by which hashes of logs are noted; INT64_MAX: none waits */
     struct engine_thread *thread;
@@ -302,78 +328,116 @@ struct turn {
     int64_t wall, boot;
     struct store_head head;
     struct err *err;
-    bool begun; /* it has the store's lock */
-    bool logs_away; /* they couldn't be looked at: it isn't tried again */
+    bool begun;           /* it has the store's lock */
+    bool logs_away;       /* they couldn't be looked at: it isn't tried again */
     bool narrow, widened; /* see narrow.c; widened: it has to be taken once more, wide */
     struct numbers own;   /* the engine's, after the commit */
-    int64_t *numbers; size_t n_numbers, numbers_used; /* of a narrow turn: for tasks that it makes */
-    struct map locked;    /* of a narrow turn: lanes whose archives are its own until it is over */
-    struct executor_count *counts; size_t n_counts, cap_counts;
+    int64_t *numbers;
+    size_t n_numbers, numbers_used; /* of a narrow turn: for tasks that it makes */
+    struct map locked;              /* of a narrow turn: lanes whose archives are its own until it is over */
+    struct executor_count *counts;
+    size_t n_counts, cap_counts;
 
     struct map attempts; /* task -> newest pending_attempt of this turn */
-    struct pending_attempt **attempt_list; size_t n_attempts, cap_attempts;
-    const struct spec **specs_new; size_t n_specs_new, cap_specs_new;
-    const struct task_class **classes_new; size_t n_classes_new, cap_classes_new;
-    struct task_outputs *outputs; size_t n_outputs, cap_outputs;
+    struct pending_attempt **attempt_list;
+    size_t n_attempts, cap_attempts;
+    const struct spec **specs_new;
+    size_t n_specs_new, cap_specs_new;
+    const struct task_class **classes_new;
+    size_t n_classes_new, cap_classes_new;
+    struct task_outputs *outputs;
+    size_t n_outputs, cap_outputs;
     struct map outputs_of; /* task -> struct str, the newest of those */
-    struct log_tail *tails; size_t n_tails, cap_tails;
-    struct log_seal *seals; size_t n_seals, cap_seals;
-    struct log_name *seals_gone; size_t n_seals_gone, cap_seals_gone;
-    struct log_sealed *sealed_seen; size_t n_sealed_seen; /* that the log store has hashed: noted with this turn, or not wanted */
-    struct unique_claim *unique_add; size_t n_unique_add, cap_unique_add;
-    struct unique_claim *unique_remove; size_t n_unique_remove, cap_unique_remove;
+    struct log_tail *tails;
+    size_t n_tails, cap_tails;
+    struct log_seal *seals;
+    size_t n_seals, cap_seals;
+    struct log_name *seals_gone;
+    size_t n_seals_gone, cap_seals_gone;
+    /* that the log store has hashed: noted with this turn, or not wanted */
+    struct log_sealed *sealed_seen;
+    size_t n_sealed_seen;
+    struct unique_claim *unique_add;
+    size_t n_unique_add, cap_unique_add;
+    struct unique_claim *unique_remove;
+    size_t n_unique_remove, cap_unique_remove;
     struct smap uniques; /* key -> node, of this turn's */
-    struct idempotency *idempotency; size_t n_idempotency, cap_idempotency;
+    struct idempotency *idempotency;
+    size_t n_idempotency, cap_idempotency;
     struct smap idempotents; /* key text -> struct idempotency, of this turn's */
-    struct executor **executors; size_t n_executors, cap_executors; /* rows to be written */
-    const struct token **tokens_new; size_t n_tokens_new, cap_tokens_new;
+    struct executor **executors;
+    size_t n_executors, cap_executors; /* rows to be written */
+    const struct token **tokens_new;
+    size_t n_tokens_new, cap_tokens_new;
     struct smap token_names; /* of those, as events name them */
-    int64_t *tokens_gone; size_t n_tokens_gone, cap_tokens_gone;
-    int64_t *executors_gone; size_t n_executors_gone, cap_executors_gone;
+    int64_t *tokens_gone;
+    size_t n_tokens_gone, cap_tokens_gone;
+    int64_t *executors_gone;
+    size_t n_executors_gone, cap_executors_gone;
     size_t executors_looked;
-    int64_t *slots_gone; size_t n_slots_gone, cap_slots_gone;
-    int64_t *classes_gone; size_t n_classes_gone, cap_classes_gone;
+    int64_t *slots_gone;
+    size_t n_slots_gone, cap_slots_gone;
+    int64_t *classes_gone;
+    size_t n_classes_gone, cap_classes_gone;
     size_t classes_looked;
-    struct site_key *site; size_t n_site, cap_site; /* keys that are new */
-    struct command **polls; size_t n_polls, cap_polls;       /* this turn's polls that want work */
-    struct command **to_park; size_t n_to_park, cap_to_park; /* polls that wait on */
-    struct command **answered; size_t n_answered, cap_answered;
-    struct sealed { int64_t task, grant; } *sealed; size_t n_sealed, cap_sealed; /* logs that are complete */
-    struct map supplies; /* polls.c: pending tasks by class */
-    size_t n_were_pending; /* nodes that had a ready row when the first of them was made */
-    bool supplied;         /* n_were_pending is known */
-    size_t n_supplied;     /* of the slice's fresh tasks, those that stand with their class in `supplies` */
+    struct site_key *site;
+    size_t n_site, cap_site; /* keys that are new */
+    struct command **polls;
+    size_t n_polls, cap_polls; /* this turn's polls that want work */
+    struct command **to_park;
+    size_t n_to_park, cap_to_park; /* polls that wait on */
+    struct command **answered;
+    size_t n_answered, cap_answered;
+    struct sealed {
+        int64_t task, grant;
+    } * sealed;
+    size_t n_sealed, cap_sealed; /* logs that are complete */
+    struct map supplies;         /* polls.c: pending tasks by class */
+    size_t n_were_pending;       /* nodes that had a ready row when the first of them was made */
+    bool supplied;               /* n_were_pending is known */
+    size_t n_supplied;           /* of the slice's fresh tasks, those that stand with their class in `supplies` */
     size_t n_parked_tasks;
-    bool tells_looked;     /* tells_run has */
+    bool tells_looked; /* tells_run has */
     uint64_t n_granted, n_finished, n_lost;
 
     struct map archives; /* lane -> struct archive, this turn's copy */
-    struct revision **revisions; size_t n_revisions, cap_revisions;
+    struct revision **revisions;
+    size_t n_revisions, cap_revisions;
     struct map revisions_at; /* of those, by lane and number (revision_told) */
-    struct smap names;   /* lane and name -> struct name_track: what PREV means, this turn's tasks included */
-    struct name_track **tracks; size_t n_tracks, cap_tracks;
-    struct schedule *schedules; size_t n_schedules, cap_schedules;
-    struct schedule *schedules_gone; size_t n_schedules_gone, cap_schedules_gone;
+    struct smap names;       /* lane and name -> struct name_track: what PREV means, this turn's tasks included */
+    struct name_track **tracks;
+    size_t n_tracks, cap_tracks;
+    struct schedule *schedules;
+    size_t n_schedules, cap_schedules;
+    struct schedule *schedules_gone;
+    size_t n_schedules_gone, cap_schedules_gone;
     bool schedules_changed;
-    struct duty *duties; size_t n_duties, cap_duties;
-    struct str *notes; size_t n_notes, cap_notes;
+    struct duty *duties;
+    size_t n_duties, cap_duties;
+    struct str *notes;
+    size_t n_notes, cap_notes;
     struct server_row server;
-    bool beats; /* this turn moves the server's beat on */
+    bool beats;      /* this turn moves the server's beat on */
     size_t n_beaten; /* rows of executors that go with it */
-    bool ticks; /* it looks at the wall clock: */
+    bool ticks;      /* it looks at the wall clock: */
     struct wall_known clock;
     int64_t clock_due;
-    int64_t *pruned; size_t n_pruned, cap_pruned; /* tasks whose results go */
+    int64_t *pruned;
+    size_t n_pruned, cap_pruned; /* tasks whose results go */
 };
 
 struct name_track { /* the newest revision that has a task of a name, and those of this turn before it */
     struct latest latest;
     bool dirty;
-    struct made { int64_t rev, task, run; bool skipped; struct made *before; } *made; /* newest first */
+    struct made {
+        int64_t rev, task, run;
+        bool skipped;
+        struct made *before;
+    } * made; /* newest first */
 };
 
-/* turn.c. turn_run: applies commands and what is due, decides, writes. False: nothing was changed, err says why; *n_commands grows by those
- * that came meanwhile. turn_follow: after the commit, the caches. */
+/* turn.c. turn_run: applies commands and what is due, decides, writes. False: nothing was changed, err says why;
+ * *n_commands grows by those that came meanwhile. turn_follow: after the commit, the caches. */
 void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err);
 bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err);
 bool turn_commit(struct turn *turn, struct err *err);
@@ -381,7 +445,7 @@ void turn_follow(struct turn *turn);
 void turn_close(struct turn *turn);
 /* turn_incarnate: a new incarnation; all fences given out so far are stale. */
 void turn_incarnate(struct turn *turn, struct str who, struct str reason);
-void turn_stand(struct turn *turn); /* on the newest commit that the engine knows */
+void turn_stand(struct turn *turn);                           /* on the newest commit that the engine knows */
 void turn_answer(struct turn *turn, struct command *command); /* to be answered after the commit */
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -389,10 +453,11 @@ void turn_executor_changed(struct turn *turn, struct known_executor *executor);
 
 /* narrow.c */
 bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot);
-bool commands_are_narrow(struct command **commands, size_t n); /* as far as they tell */
+bool commands_are_narrow(struct command **commands, size_t n);         /* as far as they tell */
 bool something_due(struct engine *engine, int64_t wall, int64_t boot); /* that only a wide turn does */
-void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot); /* what it was about tells what comes next */
-void turn_widen(struct turn *turn);    /* what follows needs a wide turn: a narrow one fails */
+/* what it was about tells what comes next */
+void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot);
+void turn_widen(struct turn *turn);     /* what follows needs a wide turn: a narrow one fails */
 int64_t task_number(struct turn *turn); /* of a task that is made */
 int64_t spec_number(struct turn *turn);
 void numbers_reserve(struct turn *turn, struct store_head *head);
@@ -411,17 +476,20 @@ void recent_follow(struct turn *turn); /* rows that the turn wrote are remembere
 bool recent_row(const struct engine *engine, int64_t id, const struct task **out); /* false: not remembered */
 struct rows caches_rows(struct engine *engine);
 struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name); /* NULL: none */
-struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* a queue is made when there is none */
+/* a queue is made when there is none */
+struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name);
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind);
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def); /* 0: nothing to run */
-struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name); /* a global one comes first; NULL: none */
+/* a global one comes first; NULL: none */
+struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name);
 void cache_slot_drop(struct engine *engine, int64_t id);
 void cache_class_drop(struct engine *engine, int64_t id);
 void cache_classes_drop(struct engine *engine);
 bool caches_classes_again(struct engine *engine, struct err *err);
 void cache_slots_drop(struct engine *engine);
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit);
-int64_t cache_spec_get(struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots);
+int64_t cache_spec_get(
+    struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots);
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
 void cache_executor_drop(struct engine *engine, int64_t id);
 void caches_texts_free(struct engine *engine); /* at the end of a turn: what executors were called before */
@@ -429,38 +497,41 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
 void slot_note(struct engine *engine, struct slot *slot); /* it was changed: slots_open follows */
 
 /* slots.c: waiters for slots, over several turns. */
-void slots_admit(struct turn *turn);                   /* goes on where the last turn ended */
-void slots_admit_all(struct engine *engine);           /* the next turn looks at every slot that has room and waiters */
-void slots_pass(struct turn *turn);                    /* a lane was paused: its waiters let others pass */
-void slots_follow(struct turn *turn);                  /* after the commit */
-void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
-void slots_clear(struct turn *turn);                   /* a batch of those with nobody in them goes */
+void slots_admit(struct turn *turn);         /* goes on where the last turn ended */
+void slots_admit_all(struct engine *engine); /* the next turn looks at every slot that has room and waiters */
+void slots_pass(struct turn *turn);          /* a lane was paused: its waiters let others pass */
+void slots_follow(struct turn *turn);        /* after the commit */
+void slots_sweep(struct turn *turn);         /* of a shared store: what a lost server has left */
+void slots_clear(struct turn *turn);         /* a batch of those with nobody in them goes */
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
 int64_t slot_of_name(struct arena *arena, struct str tenant, struct str name); /* and of a tenant's semaphore */
 
 /* crews.c; heard_lock is held but for crew_state, crew_serves and engine_crew */
 void crew_join(struct engine *engine, struct known_executor *known); /* its row is new */
 void crew_leave(struct engine *engine, struct known_executor *known);
-void crew_heard(struct known_executor *known);                         /* `heard` is now */
-void crew_state(struct engine *engine, struct known_executor *known);  /* its row's state has changed */
-struct known_executor *crew_serves(struct engine *engine, const struct task_class *class_); /* an active one that fits; NULL: none */
+void crew_heard(struct known_executor *known);                        /* `heard` is now */
+void crew_state(struct engine *engine, struct known_executor *known); /* its row's state has changed */
+/* an active one that fits; NULL: none */
+struct known_executor *crew_serves(struct engine *engine, const struct task_class *class_);
 void crews_free(struct engine *engine);
 int64_t executor_silent_ms(const struct engine *engine); /* who wasn't heard for longer isn't shown as alive */
 
 /* tells.c: a turn tells a batch of those who wait for what has ended; the rest is told by the next turns. */
 size_t turn_batch(const struct engine *engine); /* what a turn does at most of each kind that can grow */
-void holds_expect(struct turn *turn, const struct hold *holds, size_t n); /* rows of their tasks come in one piece, if that saves time */
+/* rows of their tasks come in one piece, if that saves time */
+void holds_expect(struct turn *turn, const struct hold *holds, size_t n);
 size_t tells_more(const struct engine *engine); /* edges that a turn may go along for each finish, besides a batch */
-void heirs_finish(struct turn *turn, const struct node *node); /* before a retry: nothing that it meets is half handed on */
-void tells_run(struct turn *turn);              /* goes on where turns before have stopped */
-void tells_follow(struct turn *turn);           /* after the commit */
+/* before a retry: nothing that it meets is half handed on */
+void heirs_finish(struct turn *turn, const struct node *node);
+void tells_run(struct turn *turn);    /* goes on where turns before have stopped */
+void tells_follow(struct turn *turn); /* after the commit */
 
 /* served.c: classes that an active executor fits. */
 bool class_is_served(const struct engine *engine, int64_t class_id);
 void served_class_made(struct engine *engine, const struct task_class *class_);
 void served_class_gone(struct engine *engine, const struct task_class *class_);
 void served_look(struct engine *engine, struct known_executor *changed); /* its row has changed; NULL: some were lost */
-void executor_changed(struct turn *turn, struct known_executor *known); /* by this turn: its state, or what it fits */
+void executor_changed(struct turn *turn, struct known_executor *known);  /* by this turn: its state, or what it fits */
 void served_load(struct engine *engine); /* computes everything again, after the rows were reloaded */
 void served_drop(struct engine *engine);
 bool served_due(const struct engine *engine); /* the next turn has something to do about it, and has to be wide */
@@ -471,8 +542,12 @@ void served_run(struct turn *turn);
  *     if (idempotency_met(turn, command, &kept)) { fill the answer from kept (none when it was refused); return; }
  *     ... checks that may refuse; changes; command->status = 201;
  *     idempotency_keep(turn, command, numbers, n);
- * met, true: nothing more is to be done: command->replay and status are set, or it is refused, or the turn has failed. */
-struct kept_answer { const int64_t *numbers; size_t n; };
+ * met, true: nothing more is to be done: command->replay and status are set, or it is refused, or the turn has failed.
+ */
+struct kept_answer {
+    const int64_t *numbers;
+    size_t n;
+};
 bool idempotency_met(struct turn *turn, struct command *command, struct kept_answer *out);
 void idempotency_keep(struct turn *turn, struct command *command, const int64_t *numbers, size_t n);
 
@@ -483,9 +558,10 @@ int64_t turn_late(const struct turn *turn); /* from which time limits count */
 bool turn_agrees(const struct turn *turn);  /* the wall clock isn't in doubt */
 void clock_tick(struct turn *turn);
 /* seals.c */
-void seals_listen(struct engine *engine, bool on); /* on: when the engine opens and its thread starts; off: before they end */
-int64_t seals_next(struct engine *engine);         /* boot ms */
-void seals_note(struct turn *turn);                /* last, when it is known whether the turn commits anyway */
+/* on: when the engine opens and its thread starts; off: before they end */
+void seals_listen(struct engine *engine, bool on);
+int64_t seals_next(struct engine *engine); /* boot ms */
+void seals_note(struct turn *turn);        /* last, when it is known whether the turn commits anyway */
 void seals_follow(struct turn *turn);
 
 void expiry_run(struct turn *turn);
@@ -505,7 +581,7 @@ void cmd_token_revoke(struct turn *turn, struct command *command);
 void cmd_register(struct turn *turn, struct command *command);
 void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
-void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of resumed lanes */
+void lanes_resume(struct turn *turn);                     /* returns a batch of parked tasks of resumed lanes */
 struct str outputs_told(struct turn *turn, int64_t task); /* in this turn; empty: none */
 void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
 /* executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
@@ -513,19 +589,23 @@ bool executor_owned(const struct executor *executor, const struct command *comma
 
 /* intake.c: what revisions make tasks with. */
 struct node *task_make_of(struct turn *turn, struct str tenant, const struct task_def *def, const struct task *like,
-                          const struct because *because);
+    const struct because *because);
 struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
-void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked); /* in the history of who has the key */
-void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, unsigned flags, struct node **doomed_by);
+/* in the history of who has the key */
+void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked);
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, unsigned flags,
+    struct node **doomed_by);
 
 /* archives.c: archives as the turn sees them. */
 bool archives_load(struct engine *engine, struct err *err);
 void archive_put(struct engine *engine, const struct archive *row);
 void archives_drop(struct engine *engine);
-void archives_follow(struct turn *turn); /* after the commit */
+void archives_follow(struct turn *turn);                       /* after the commit */
 struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy; NULL: the lane is a queue */
-struct archive *archive_own(struct turn *turn, int64_t lane); /* the same, for change: nobody else changes it until the turn is over */
-struct archive *archive_named(struct turn *turn, const struct command *command, struct str name); /* that one by name; NULL: none */
+/* the same, for change: nobody else changes it until the turn is over */
+struct archive *archive_own(struct turn *turn, int64_t lane);
+/* that one by name; NULL: none */
+struct archive *archive_named(struct turn *turn, const struct command *command, struct str name);
 void definitions_drop(struct engine *engine);
 void changes_archives(struct turn *turn, struct changes *c);
 struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it can't be read (the turn has failed) */
@@ -545,15 +625,18 @@ void cmd_run(struct turn *turn, struct command *command);
 void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */
 struct revision *revision_newest(struct turn *turn, const struct archive *archive); /* that has tasks; NULL: none */
-struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
-                      struct str task, struct str params, const struct because *because);
+struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision,
+    struct definition *definition, struct str task, struct str params, const struct because *because);
 
 /* tenants.c */
 struct known_tenant *tenant_find(struct engine *engine, struct str name); /* NULL: it isn't listed */
 bool tenant_is_listed(struct engine *engine, struct str name);            /* or nobody is: then everybody may be */
-bool tenant_of_executor(const struct executor *executor, struct str tenant); /* is it that one's own? Shared ones are `default`'s */
-struct known_executor *executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name); /* NULL: none */
-struct str tenant_subject(struct arena *arena, struct str tenant, struct str name); /* of an event without a lane: TENANT/NAME */
+/* is it that one's own? Shared ones are `default`'s */
+bool tenant_of_executor(const struct executor *executor, struct str tenant);
+/* NULL: none */
+struct known_executor *executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name);
+/* of an event without a lane: TENANT/NAME */
+struct str tenant_subject(struct arena *arena, struct str tenant, struct str name);
 void tenant_lane_made(struct engine *engine, const struct lane *lane);
 void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is);
 void tenant_slot_made(struct engine *engine, const struct slot *slot);
@@ -567,13 +650,15 @@ bool tenants_load(struct engine *engine, struct err *err);
 void tenants_drop(struct engine *engine);
 /* true: refused, because the command's tenant would have more than it may */
 bool quota_refused(struct turn *turn, struct command *command, enum quota quota, int64_t more);
-bool quota_tasks_refused(struct turn *turn, struct command *command, int64_t more); /* tasks, and the bytes that tasks leave behind */
+/* tasks, and the bytes that tasks leave behind */
+bool quota_tasks_refused(struct turn *turn, struct command *command, int64_t more);
 bool quota_enqueue_refused(struct turn *turn, struct command *command);
 bool quota_revision_refused(struct turn *turn, struct command *command, const struct definition *definition);
 bool quota_tasks_full(struct turn *turn, struct str tenant);
-int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said); /* bytes of its log */
-/* log_grown: of an attempt that has ended more bytes are stored than were counted then: its executor was given up and goes on sending, or
- * they came through another server. */
+/* bytes of its log */
+int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said);
+/* log_grown: of an attempt that has ended more bytes are stored than were counted then: its executor was given up and
+ * goes on sending, or they came through another server. */
 void log_grown(struct turn *turn, struct node *node, int64_t grant, int64_t bytes);
 /* was: the attempt as it was before this end, or NULL; before `outputs` are the turn's */
 void kept_add(struct turn *turn, struct node *node, const struct attempt *was, int64_t log_bytes, struct str outputs);
@@ -583,31 +668,36 @@ void site_start(struct turn *turn);
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 
 /* archives.c */
-void archive_lock_again(struct turn *turn, struct node *node); /* it stands in S after it had ended: it queues for its lock anew */
-void locks_again(struct turn *turn, size_t from, const struct node *except); /* for all that were restaged since `from` */
+/* it stands in S after it had ended: it queues for its lock anew */
+void archive_lock_again(struct turn *turn, struct node *node);
+/* for all that were restaged since `from` */
+void locks_again(struct turn *turn, size_t from, const struct node *except);
 
 /* others.c */
 bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn stands on what is true now */
-void needs_expect(struct turn *turn, struct command **commands, size_t n); /* before begin, and for commands that came since */
+/* before begin, and for commands that came since */
+void needs_expect(struct turn *turn, struct command **commands, size_t n);
 bool others_are_about(const struct engine *engine, int64_t boot); /* another server has committed lately */
 void duties_run(struct turn *turn);
 void duties_commit(struct turn *turn);
 void cmd_note(struct turn *turn, struct command *command);
-int64_t duties_next(struct engine *engine); /* boot ms */
+int64_t duties_next(struct engine *engine);         /* boot ms */
 bool duties_elsewhere(const struct engine *engine); /* by the rows; whether their holder lives is seen later */
 bool duties_open(struct engine *engine, struct err *err);
-bool duty_acts(struct turn *turn, enum duty_kind duty); /* this server, in this turn */
+bool duty_acts(struct turn *turn, enum duty_kind duty);        /* this server, in this turn */
 bool duty_refused(struct turn *turn, struct command *command); /* it was made under an epoch that is over */
-struct str duty_text(struct turn *turn, enum duty_kind duty);  /* "NAME, epoch N" for events; empty: nobody else is there */
-/* engine.c. engine_anew: everything is read again. engine_recover: the turn came to nothing: what it had put into the caches is forgotten,
- * polls stand as they stood. */
+struct str duty_text(
+    struct turn *turn, enum duty_kind duty); /* "NAME, epoch N" for events; empty: nobody else is there */
+/* engine.c. engine_anew: everything is read again. engine_recover: the turn came to nothing: what it had put into the
+ * caches is forgotten, polls stand as they stood. */
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err);
 bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err);
 void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */
 void live_forget_any(struct engine *engine, int64_t task);               /* leases.c */
-void archive_news_add(struct engine *engine, int64_t lane); /* 0: any */
+void archive_news_add(struct engine *engine, int64_t lane);              /* 0: any */
 void endings_tell(struct turn *turn); /* to polls that wait: which of their jobs are to end */
-void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending); /* polls.c */
+/* polls.c */
+void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending);
 
 /* tokens.c */
 void tokens_open(struct engine *engine);
@@ -617,7 +707,8 @@ void tokens_tell(struct engine *engine);                  /* they, or the site's
 void tokens_follow(struct turn *turn);                    /* after the commit */
 bool tokens_take(struct turn *turn, struct err *err);     /* those that other servers have made since */
 void token_gone_elsewhere(struct turn *turn, struct str subject);
-struct known_token *token_named(struct turn *turn, struct str tenant, struct str name); /* NULL: none, or this turn revokes it */
+/* NULL: none, or this turn revokes it */
+struct known_token *token_named(struct turn *turn, struct str tenant, struct str name);
 bool token_is_named(struct turn *turn, struct str tenant, struct str name); /* also by this turn */
 void token_make(struct turn *turn, const struct token *token, struct str actor);
 void token_revoke(struct turn *turn, struct known_token *known, struct str actor, struct str reason);
@@ -631,73 +722,85 @@ void prune_follow(struct turn *turn); /* logs go after the commit */
 /* schedules.c */
 bool schedules_load(struct engine *engine, struct err *err);
 void schedules_drop(struct engine *engine);
-void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition); /* NULL: none any more */
+/* NULL: none any more */
+void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition);
 void schedules_fire(struct turn *turn);
 int64_t schedules_next(const struct engine *engine); /* wall ms; INT64_MAX: none */
-bool schedules_due(const struct engine *engine, int64_t wall, int64_t boot); /* this server has something to do about them now */
+/* this server has something to do about them now */
+bool schedules_due(const struct engine *engine, int64_t wall, int64_t boot);
 
 /* leases: attempts that are out. */
 struct pending_attempt *attempt_find(
     struct turn *turn, int64_t task, int64_t grant); /* of this turn, of the living, or stored; NULL: none */
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt);
-void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, struct str reason,
-                  const struct because *because); /* reason: what the executor says besides; empty: nothing */
+void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields,
+    struct str reason, const struct because *because); /* reason: what the executor says besides; empty: nothing */
 void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
 bool leases_load(struct engine *engine, int64_t boot, struct err *err);
 void leases_count(struct engine *engine); /* how many each executor has, from the living */
-struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot); /* a grant is out from now on */
+/* a grant is out from now on */
+struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot);
 void live_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* heard_lock is held */
-const struct attempt *live_read(struct turn *turn, struct live *live); /* its row, also of one that another server granted */
-void leases_keep(struct engine *engine, int64_t boot); /* executors that spoke to this server lately count as heard now */
+/* its row, also of one that another server granted */
+const struct attempt *live_read(struct turn *turn, struct live *live);
+/* executors that spoke to this server lately count as heard now */
+void leases_keep(struct engine *engine, int64_t boot);
 void leases_watch_anew(struct engine *engine, int64_t boot);
 
 /* polls.c: work for polls. */
 void grants_forget(struct turn *turn); /* nobody can name any more what is granted: it may have begun, and counts */
 void claims_run(struct turn *turn);
 void poll_answer(struct turn *turn, struct command *poll);
-void polls_settle(struct turn *turn);           /* answers those that have something to say or are due; the others park */
-void polls_commit(struct turn *turn);           /* what their answers carried is remembered */
-void commands_undo(struct engine *engine, struct command **commands, size_t n); /* they and waiting polls stand as before the turn */
+/* answers those that have something to say or are due; the others park */
+void polls_settle(struct turn *turn);
+void polls_commit(struct turn *turn); /* what their answers carried is remembered */
+/* they and waiting polls stand as before the turn */
+void commands_undo(struct engine *engine, struct command **commands, size_t n);
 void polls_release(struct engine *engine, struct list *out); /* all, empty (shutdown) */
 int64_t polls_deadline(struct engine *engine);
 
 /* silence.c */
 void silence_watch(struct engine *engine, struct known_executor *known);  /* its row is new, or it has become active */
 void silence_forget(struct engine *engine, struct known_executor *known); /* it is gone */
-int64_t silence_next(const struct engine *engine);                        /* boot ms of the next look; INT64_MAX: none */
+/* boot ms of the next look; INT64_MAX: none */
+int64_t silence_next(const struct engine *engine);
 void executors_watch(struct turn *turn); /* those that fell silent are lost, a batch of them */
-void executor_spoke(struct engine *engine, struct known_executor *known, int64_t boot); /* to this server; heard_lock is held */
-void executors_beat(struct turn *turn);  /* rows of a batch of those that spoke */
+/* to this server; heard_lock is held */
+void executor_spoke(struct engine *engine, struct known_executor *known, int64_t boot);
+void executors_beat(struct turn *turn); /* rows of a batch of those that spoke */
 void beats_commit(struct turn *turn);
 
 /* space.c */
 void space_open(struct space *space, const char *dir);
-void space_look(struct space *space, int64_t boot); /* at most once a second */
-void space_ran_out(struct space *space);            /* the store said so: gives the ballast up */
+void space_look(struct space *space, int64_t boot);         /* at most once a second */
+void space_ran_out(struct space *space);                    /* the store said so: gives the ballast up */
 void space_ran_out_away(struct space *space, int64_t boot); /* the disk of a database that is elsewhere */
-const char *space_place(const struct space *space);        /* which disk is full, in words */
+const char *space_place(const struct space *space);         /* which disk is full, in words */
 
 /* health.c */
 void health_open(struct health *health);
 void health_release(struct health *health);
 void health_clock(struct health *health, int64_t wall, int64_t boot);
-/* health_turn: whether turns fail for a reason that isn't a command's. failed: this one came to nothing; idle: it had no commands;
- * wrote: it committed something. */
+/* health_turn: whether turns fail for a reason that isn't a command's. failed: this one came to nothing; idle: it had
+ * no commands; wrote: it committed something. */
 bool health_turn(struct health *health, bool failed, bool idle, bool wrote, int64_t boot);
-void health_set(struct engine *engine, enum engine_health state, const char *why); /* after a turn; why: the store's words, or "" */
+void health_set(
+    struct engine *engine, enum engine_health state, const char *why); /* after a turn; why: the store's words, or "" */
 bool engine_damaged(const struct engine *engine);
-void health_corrupt(struct engine *engine, struct err *err); /* a turn met damage: noted; err becomes what the command is answered */
+/* a turn met damage: noted; err becomes what the command is answered */
+void health_corrupt(struct engine *engine, struct err *err);
 /* intake_closed: true: refused, because no new work is taken now. */
 bool intake_closed(struct turn *turn, struct command *command);
 
 /* thread.c */
-/* thread_hears: can executors be heard? Their polls come through the loop, which may stand still (a read that waits for the database) while
- * turns go on. due: somebody is to be given up now, so the loop has to have turned since. */
+/* thread_hears: can executors be heard? Their polls come through the loop, which may stand still (a read that waits for
+ * the database) while turns go on. due: somebody is to be given up now, so the loop has to have turned since. */
 enum hearing { HEARS, HEARS_LATER, HEARS_NOTHING };
 enum hearing thread_hears(struct engine *engine, int64_t boot, bool due);
-size_t thread_gather(struct engine *engine, struct command **commands, size_t n); /* behind the n that are there; how many now */
+/* behind the n that are there; how many now */
+size_t thread_gather(struct engine *engine, struct command **commands, size_t n);
 void engine_thread_free(struct engine *engine);
 
 #endif

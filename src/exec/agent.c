@@ -1,7 +1,8 @@
 /* agent: its life: the directory and its lock, the seats of an earlier agent, signals, failures and the ways to end.
  *
- * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too. Nothing that a server
- * or a job does ends the agent but an order to drain, and a lost server when it belongs to one (`beside`).
+ * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too.
+ * Nothing that a server or a job does ends the agent but an order to drain, and a lost server when it belongs to one
+ * (`beside`).
  *
  * Fails at start only: when the directory can't be used, another agent has it, or a server's address isn't one. */
 #include "exec/agent.h"
@@ -27,7 +28,7 @@
 
 enum { RETRY_MIN_MS = 50, RETRY_MAX_MS = 2000, ALONE_MS = 2000, STOP_REPORT_MS = 2000, IDLE_KEEP_MS = 60000 };
 
-/* -- small things the other files ask for ----------------------------------------------------------------------------------- */
+/* --- small things the other files ask for --- */
 
 struct client *agent_client(struct agent *agent)
 {
@@ -91,7 +92,7 @@ struct place agent_place(const struct agent *agent, const struct seat *seat)
     };
 }
 
-/* -- the server comes and goes ------------------------------------------------------------------------------------------------ */
+/* --- the server comes and goes --- */
 
 void agent_answered(struct agent *agent, int64_t sent_ms)
 {
@@ -106,17 +107,19 @@ void agent_answered(struct agent *agent, int64_t sent_ms)
 
 void agent_failed(struct agent *agent, const char *what, const struct err *err)
 {
-    /* A silence is logged once, and once more for what a person has to mend: a server that was restarted with an expired certificate. */
+    /* A silence is logged once, and once more for what a person has to mend: a server that was restarted with an
+     * expired certificate. */
     bool refused = err->code == ERR_untrusted || err->code == ERR_unauthorized || err->code == ERR_forbidden;
     if (agent->silent_since_ms == 0 || (refused && err->code != agent->silent_code)) {
         agent->silent_since_ms = agent->silent_since_ms ? agent->silent_since_ms : clock_boot_ms();
         agent->silent_code = err->code;
-        log_warn(
-            "server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
+        log_warn("server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what,
+            log_quote(str_of(err->text)).z);
     }
     for (size_t i = 0; i < agent->n_seats; i++)
         report_doubt(agent->seats[i]);
-    /* The distance grows with each round of all servers; who lost the same server don't come back to the next in one crowd. */
+    /* The distance grows with each round of all servers; who lost the same server don't come back to the next in one
+     * crowd. */
     unsigned round = agent->failures / (unsigned)agent->config->n_servers, shift = round < 6 ? round : 6, chance = 0;
     int64_t wait_ms = RETRY_MIN_MS << shift;
     wait_ms = wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS;
@@ -133,16 +136,18 @@ static void agent_retry(struct loop_timer *timer)
 {
     struct agent *agent = timer->owner;
     size_t n = agent->config->n_servers;
-    if (n > 1 && (agent->failures > 1 || agent->hung)) { /* the second failure in a row, or a long silence: the next one */
+    /* the second failure in a row, or a long silence: the next one */
+    if (n > 1 && (agent->failures > 1 || agent->hung)) {
         agent->server = (agent->server + 1) % n;
         agent->registered = false;
-        agent->seen[0] = '\0'; /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
+        /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
+        agent->seen[0] = '\0';
     }
     if (!agent->registered)
         agent_register(agent);
 }
 
-/* -- the ways to end ----------------------------------------------------------------------------------------------------------- */
+/* --- the ways to end --- */
 
 static bool agent_all_told(const struct agent *agent)
 {
@@ -166,7 +171,8 @@ void agent_check_end(struct agent *agent)
         agent_end(agent, "interrupted");
     else if (agent->draining && !agent->config->beside && agent_all_told(agent))
         agent_end(agent, "drained");
-    else if (agent->config->beside && !running && agent->silent_since_ms != 0 && now - agent->silent_since_ms >= ALONE_MS)
+    else if (agent->config->beside && !running && agent->silent_since_ms != 0 &&
+             now - agent->silent_since_ms >= ALONE_MS)
         agent_end(agent, "the server is gone");
 }
 
@@ -243,7 +249,7 @@ static int64_t agent_before_wait(void *owner)
     return next;
 }
 
-/* -- the directory -------------------------------------------------------------------------------------------------------------- */
+/* --- the directory --- */
 
 static bool make_dirs(const char *path)
 {
@@ -281,7 +287,8 @@ static bool file_set(const char *dir, const char *name, const char *text, struct
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary)
         return err_set(err, ERR_io, "%s: the path is too long", dir);
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
+    bool ok =
+        fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
     if (fd >= 0)
         close(fd);
     if (!ok || rename(temporary, path) < 0)
@@ -337,7 +344,7 @@ static bool agent_open_dir(struct agent *agent, struct err *err)
     return agent_identify(agent, err);
 }
 
-/* -- start and end ---------------------------------------------------------------------------------------------------------------- */
+/* --- start and end --- */
 
 static bool program_found(const char *program, const char *path)
 {
@@ -396,7 +403,8 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     agent->path = strdup(path && path[0] ? path : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     agent->lang = strdup(lang && lang[0] ? lang : "C.UTF-8");
     agent->container = container_program(agent);
-    agent->seq = clock_wall_ms() * 1000; /* above every number of an earlier life; else its grants wait for their lease */
+    /* above every number of an earlier life; else its grants wait for their lease */
+    agent->seq = clock_wall_ms() * 1000;
     buf_init(&agent->body, (size_t)64 << 20);
     agent_raise_files(config->slots);
     agent_open_loop(agent);
@@ -455,8 +463,8 @@ int agent_run(const struct agent_config *config)
         agent_close(&agent);
         return err_exit(err.code);
     }
-    log_event("executor.start", "name=%s dir=%s slots=%lld sandbox=none found=%zu", log_quote(str_of(agent.name)).z, agent.dir,
-        (long long)config->slots, agent_running(&agent));
+    log_event("executor.start", "name=%s dir=%s slots=%lld sandbox=none found=%zu", log_quote(str_of(agent.name)).z,
+        agent.dir, (long long)config->slots, agent_running(&agent));
     agent_register(&agent);
     loop_run(agent.loop);
     agent_close(&agent);

@@ -1,4 +1,5 @@
-/* cgroup: see cgroup.h. Everything here is best effort: a step that fails leaves the limit off and says so through `memory` and `pids`. */
+/* cgroup: see cgroup.h. Everything here is best effort: a step that fails leaves the limit off and says so through
+ * `memory` and `pids`. */
 #include "exec/cgroup.h"
 
 #include <errno.h>
@@ -74,8 +75,8 @@ static void group_kill(const char *group)
         fclose(file);
 }
 
-/* group_renew: a group that an earlier job of this very shim left behind (the shim was killed): emptied, and made again. The name is the
- * shim's alone, so nobody else's processes are in it. */
+/* group_renew: a group that an earlier job of this very shim left behind (the shim was killed): emptied, and made
+ * again. The name is the shim's alone, so nobody else's processes are in it. */
 static bool group_renew(const char *path)
 {
     for (int i = 0; i < LEFT_TRIES; i++) {
@@ -92,7 +93,8 @@ static const char *group_make(struct cgroup *group, const char *root, const char
 {
     char *path = group->paths[group->n];
     int n = snprintf(path, sizeof group->paths[0], "%s%s/weir-%s", root, above, name);
-    if (n < 0 || (size_t)n >= sizeof group->paths[0] || (mkdir(path, 0755) < 0 && (errno != EEXIST || !group_renew(path)))) {
+    if (n < 0 || (size_t)n >= sizeof group->paths[0] ||
+        (mkdir(path, 0755) < 0 && (errno != EEXIST || !group_renew(path)))) {
         path[0] = '\0';
         return NULL;
     }
@@ -108,10 +110,10 @@ static const char *group_make(struct cgroup *group, const char *root, const char
     return path;
 }
 
-/* group_v2: beneath this group, with all the limits that are asked for, or with any of them. Controllers that aren't given on there are
- * asked for; a group with processes of its own refuses that. */
-static bool group_v2(
-    struct cgroup *group, const struct job_limits *limits, const char *root, const char *above, const char *name, bool any)
+/* group_v2: beneath this group, with all the limits that are asked for, or with any of them. Controllers that aren't
+ * given on there are asked for; a group with processes of its own refuses that. */
+static bool group_v2(struct cgroup *group, const struct job_limits *limits, const char *root, const char *above,
+    const char *name, bool any)
 {
     char base[400];
     snprintf(base, sizeof base, "%s%s", root, above);
@@ -131,8 +133,8 @@ static bool group_v2(
     return false;
 }
 
-/* open_v2: beneath our own group, else beside it (what systemd gives a user), else at the top (root, on a machine whose service manager
- * gave us no group to divide). */
+/* open_v2: beneath our own group, else beside it (what systemd gives a user), else at the top (root, on a machine whose
+ * service manager gave us no group to divide). */
 static bool open_v2(struct cgroup *group, const struct job_limits *limits, const char *name)
 {
     for (size_t i = 0; i < sizeof cgroup_roots_v2 / sizeof *cgroup_roots_v2; i++) {
@@ -173,7 +175,8 @@ void cgroup_open(struct cgroup *group, const struct job_limits *limits, const ch
         return;
     group->memory = open_v1(group, "memory", "memory.limit_in_bytes", limits->memory_bytes, name);
     if (group->memory)
-        file_write_number(group->paths[0], "memory.memsw.limit_in_bytes", limits->memory_bytes); /* only where swap is counted */
+        /* only where swap is counted */
+        file_write_number(group->paths[0], "memory.memsw.limit_in_bytes", limits->memory_bytes);
     group->pids = open_v1(group, "pids", "pids.max", limits->pids, name);
 }
 

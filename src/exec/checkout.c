@@ -1,6 +1,7 @@
 /* checkout: see checkout.h.
  *
- * Promises: a job never writes to a tree of the cache; what it writes is in layer/ or work/ of its own shim and removed after it.
+ * Promises: a job never writes to a tree of the cache; what it writes is in layer/ or work/ of its own shim and removed
+ * after it.
  *
  * An overlay is tried each time: a failed try costs two system calls, and says more than a test at start would. */
 #include "exec/checkout.h"
@@ -57,7 +58,8 @@ int namespace_user(void)
 static bool layer_open(int dir_fd)
 {
     int fd = workdir_open(dir_fd, "layer");
-    bool ok = fd >= 0 && workdir_clean(dir_fd, "layer", &fd) && mkdirat(fd, "upper", 0755) == 0 && mkdirat(fd, "work", 0700) == 0;
+    bool ok = fd >= 0 && workdir_clean(dir_fd, "layer", &fd) && mkdirat(fd, "upper", 0755) == 0 &&
+              mkdirat(fd, "work", 0700) == 0;
     if (fd >= 0)
         close(fd);
     return ok;
@@ -78,7 +80,8 @@ static int view_mount(const char *dir, int tree_fd)
         return fault;
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return errno;
-    /* Through /proc: names with commas and colons are then no trouble. Opened after unshare: the kernel wants them of this namespace. */
+    /* Through /proc: names with commas and colons are then no trouble. Opened after unshare: the kernel wants them of
+     * this namespace. */
     int lower = open(tree, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(path, sizeof path, "%s/layer/upper", dir);
     int upper = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -86,9 +89,12 @@ static int view_mount(const char *dir, int tree_fd)
     int layer = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(path, sizeof path, "%s/work", dir);
     /* volatile: an unmount would otherwise sync the whole file system. */
-    snprintf(options, sizeof options, "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,volatile,%s", lower,
-        upper, layer, root ? "redirect_dir=on" : "userxattr");
-    fault = lower < 0 || upper < 0 || layer < 0 || mount("overlay", path, "overlay", MS_NOSUID | MS_NODEV, options) < 0 ? errno : 0;
+    snprintf(options, sizeof options,
+        "lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d,workdir=/proc/self/fd/%d,volatile,%s", lower, upper, layer,
+        root ? "redirect_dir=on" : "userxattr");
+    fault = lower < 0 || upper < 0 || layer < 0 || mount("overlay", path, "overlay", MS_NOSUID | MS_NODEV, options) < 0
+                ? errno
+                : 0;
     const int fds[] = { lower, upper, layer };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
@@ -125,7 +131,9 @@ bool checkout_receive(int in, struct view *out, char *reason, size_t size)
     } control;
     char text[256] = "";
     struct iovec part = { text, sizeof text - 1 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space
+    };
     *out = VIEW_NONE;
     reason[0] = '\0';
     ssize_t got = recvmsg(in, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -173,7 +181,8 @@ static bool view_make(int dir_fd, const char *dir, int tree_fd, int lock_fd, int
 static bool work_fill(int dir_fd, int tree_fd, struct err *err)
 {
     int work_fd = workdir_open(dir_fd, "work");
-    bool good = work_fd >= 0 ? copy_content(tree_fd, work_fd, err) : err_set(err, ERR_io, "work/: %s", strerrordesc_np(errno));
+    bool good =
+        work_fd >= 0 ? copy_content(tree_fd, work_fd, err) : err_set(err, ERR_io, "work/: %s", strerrordesc_np(errno));
     if (work_fd >= 0)
         close(work_fd);
     return good;
@@ -182,8 +191,14 @@ static bool work_fill(int dir_fd, int tree_fd, struct err *err)
 int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
 {
     const struct job_checkout *from = &job->checkout;
-    struct tree_wish wish = { .kind = (enum archive_kind)from->kind, .archive = from->archive, .url = from->url, .branch = from->branch,
-                              .rev = from->rev, .commit = from->commit, .server = from->server, .token = from->token };
+    struct tree_wish wish = { .kind = (enum archive_kind)from->kind,
+        .archive = from->archive,
+        .url = from->url,
+        .branch = from->branch,
+        .rev = from->rev,
+        .commit = from->commit,
+        .server = from->server,
+        .token = from->token };
     struct err err = { .code = ERR_none };
     int tree_fd = -1, lock_fd = -1;
     umask(022);
@@ -199,7 +214,8 @@ int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
         return 0;
     const char *why = err.code != ERR_none ? err.text : strerrordesc_np(errno);
     char reason[250];
-    printf("[weir: revision %lld of '%.*s' can't be checked out: %s]\n", (long long)from->rev, STR_ARG(from->archive), why);
+    printf("[weir: revision %lld of '%.*s' can't be checked out: %s]\n", (long long)from->rev, STR_ARG(from->archive),
+        why);
     fflush(stdout);
     snprintf(reason, sizeof reason, "can't be checked out: %.200s", why);
     if (send(out, reason, strlen(reason), MSG_NOSIGNAL) < 0)

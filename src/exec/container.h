@@ -1,4 +1,5 @@
-/* container: the end of a container whose client can't see to it any more. Its id is in io/cid, written by that (target_container.c). */
+/* container: the end of a container whose client can't see to it any more. Its id is in io/cid, written by that
+ * (target_container.c). */
 #ifndef WEIR_EXEC_CONTAINER_H
 #define WEIR_EXEC_CONTAINER_H
 
@@ -8,7 +9,8 @@
 /* container_made: is there an id? Without one the container program failed before anything of the job ran. */
 bool container_made(int io_fd);
 
-/* container_remove: has the program kill and remove it. Returns the pid of the program, or 0: there is none to remove. */
+/* container_remove: has the program kill and remove it. Returns the pid of the program, or 0: there is none to remove.
+ */
 pid_t container_remove(const char *program, int io_fd, int null_fd, char *const *environment);
 
 #endif

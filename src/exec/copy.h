@@ -1,7 +1,8 @@
 /* copy: folders copied with everything in them: by hard links (the same files under a second name) or by content.
  *
- * Links are made as they are and never followed; both ends are folders that only we write to. Files that are neither files, folders nor
- * links are left out. Fails with io, disk_full or body_too_large (deeper than COPY_DEPTH_MAX), with the name it stopped at. */
+ * Links are made as they are and never followed; both ends are folders that only we write to. Files that are neither
+ * files, folders nor links are left out. Fails with io, disk_full or body_too_large (deeper than COPY_DEPTH_MAX), with
+ * the name it stopped at. */
 #ifndef WEIR_EXEC_COPY_H
 #define WEIR_EXEC_COPY_H
 

@@ -1,5 +1,5 @@
-/* disk: see disk.h. By descriptors, without following links, on one file system; what vanishes meanwhile counts for nothing. It ends as
- * soon as the limit is passed. */
+/* disk: see disk.h. By descriptors, without following links, on one file system; what vanishes meanwhile counts for
+ * nothing. It ends as soon as the limit is passed. */
 #include "exec/disk.h"
 
 #include <dirent.h>
@@ -19,7 +19,8 @@ static void folder_count(int fd /* closed */, dev_t device, int depth, int64_t *
     }
     for (struct dirent *entry; *left >= 0 && (entry = readdir(dir));) {
         struct stat st;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         int64_t bytes = (int64_t)st.st_blocks * BLOCK_BYTES;
         *left -= bytes > ENTRY_BYTES ? bytes : ENTRY_BYTES;

@@ -1,8 +1,8 @@
 /* job: packing and unpacking of the job record.
  *
- * Promises that what job_pack wrote is read back the same, and that no bytes whatever make job_unpack read past their end. Strings are
- * stored with a NUL behind them, so that the shim's argv points into the record and nothing is copied between reading and execve.
- * A record that isn't whole is an error (corrupt); it costs the job, never the shim. */
+ * Promises that what job_pack wrote is read back the same, and that no bytes whatever make job_unpack read past their
+ * end. Strings are stored with a NUL behind them, so that the shim's argv points into the record and nothing is copied
+ * between reading and execve. A record that isn't whole is an error (corrupt); it costs the job, never the shim. */
 #include "exec/job.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ void job_pack(const struct job *job, struct buf *out)
     pack_number(out, job->grace_ms);
     const struct job_limits *limits = &job->limits;
     const int64_t numbers[] = { limits->memory_bytes, limits->pids, limits->cpu_s, limits->files, limits->file_bytes,
-                                limits->disk_bytes };
+        limits->disk_bytes };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         pack_number(out, numbers[i]);
     buf_add_varint(out, job->log_bytes_max);
@@ -145,8 +145,8 @@ static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
 {
     struct job_limits *limits = &job->limits;
     int64_t holds, log_bytes_max, strict;
-    int64_t *numbers[] = { &holds, &job->timeout_ms, &job->grace_ms, &limits->memory_bytes, &limits->pids, &limits->cpu_s, &limits->files,
-                           &limits->file_bytes, &limits->disk_bytes, &log_bytes_max };
+    int64_t *numbers[] = { &holds, &job->timeout_ms, &job->grace_ms, &limits->memory_bytes, &limits->pids,
+        &limits->cpu_s, &limits->files, &limits->file_bytes, &limits->disk_bytes, &log_bytes_max };
     if (!unpack_number(&rest, &job->task) || !unpack_str(&rest, &job->fence) || job->fence.len > FENCE_MAX)
         return false;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -155,10 +155,11 @@ static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
     job->holds = holds != 0;
     job->log_bytes_max = (uint64_t)log_bytes_max;
     struct str container;
-    if (!unpack_strings(&rest, arena, &job->argv) || !unpack_strings(&rest, arena, &job->envp) || !unpack_str(&rest, &job->script) ||
-        !unpack_str(&rest, &job->needs) || !unpack_str(&rest, &job->input) || !unpack_str(&rest, &container) ||
-        !unpack_checkout(&rest, &job->checkout) || !unpack_number(&rest, &strict) || !unpack_strings(&rest, arena, &job->artifacts) ||
-        !unpack_str(&rest, &job->refusal) || !unpack_number(&rest, &job->refusal_exit))
+    if (!unpack_strings(&rest, arena, &job->argv) || !unpack_strings(&rest, arena, &job->envp) ||
+        !unpack_str(&rest, &job->script) || !unpack_str(&rest, &job->needs) || !unpack_str(&rest, &job->input) ||
+        !unpack_str(&rest, &container) || !unpack_checkout(&rest, &job->checkout) || !unpack_number(&rest, &strict) ||
+        !unpack_strings(&rest, arena, &job->artifacts) || !unpack_str(&rest, &job->refusal) ||
+        !unpack_number(&rest, &job->refusal_exit))
         return false;
     job->strict = strict != 0;
     if (job->artifacts[0] == NULL)
@@ -186,6 +187,6 @@ bool job_unpack(struct str bytes, struct arena *arena, struct job *out, struct e
 
 bool status_fits(const struct status *status, struct str fence)
 {
-    return status->magic == STATUS_MAGIC && status->fence[FENCE_MAX] == '\0' && status->reason[REASON_MAX] == '\0' && fence.len > 0 &&
-           str_eqz(fence, status->fence);
+    return status->magic == STATUS_MAGIC && status->fence[FENCE_MAX] == '\0' && status->reason[REASON_MAX] == '\0' &&
+           fence.len > 0 && str_eqz(fence, status->fence);
 }

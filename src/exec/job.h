@@ -1,8 +1,9 @@
 /* job: one attempt as a shim sees it (argv, environment, limits), and the two records that outlive processes.
  *
- * `DIR/shims/N/job` is written by the agent before the job starts; `DIR/shims/N/status` by the shim when it started and when it ended.
- * A status counts only for the job with the same fence. Both are plain files on one machine, so numbers are stored as the machine has
- * them; a record that is torn, or was written by another version, is refused by its magic and its hash. */
+ * `DIR/shims/N/job` is written by the agent before the job starts; `DIR/shims/N/status` by the shim when it started and
+ * when it ended. A status counts only for the job with the same fence. Both are plain files on one machine, so numbers
+ * are stored as the machine has them; a record that is torn, or was written by another version, is refused by its magic
+ * and its hash. */
 #ifndef WEIR_EXEC_JOB_H
 #define WEIR_EXEC_JOB_H
 
@@ -18,7 +19,7 @@ struct job_limits { /* 0: none */
 };
 
 struct job_checkout { /* the archive's files, see trees.h */
-    int64_t kind; /* enum archive_kind; ARCHIVE_NONE: an empty working directory */
+    int64_t kind;     /* enum archive_kind; ARCHIVE_NONE: an empty working directory */
     struct str archive, url, branch, commit, server, token;
     int64_t rev;
     bool copy; /* as plain files in work/, not as a mount */
@@ -27,7 +28,7 @@ struct job_checkout { /* the archive's files, see trees.h */
 struct job {
     int64_t task;
     struct str fence;
-    bool holds; /* holds a slot: must be dead before its lease is */
+    bool holds;         /* holds a slot: must be dead before its lease is */
     int64_t timeout_ms; /* 0: none */
     int64_t grace_ms;
     struct job_limits limits;
@@ -37,11 +38,11 @@ struct job {
     struct str needs, input; /* go to io/needs and io/input; empty: none */
     char *container;         /* program that ends the container named in io/cid; NULL: no container */
     struct job_checkout checkout;
-    bool strict;             /* sandbox: strict */
-    char **artifacts;        /* patterns of files to keep, ended by NULL; NULL: none */
-    struct str refusal;      /* not empty: it can't be run, and this says why */
+    bool strict;        /* sandbox: strict */
+    char **artifacts;   /* patterns of files to keep, ended by NULL; NULL: none */
+    struct str refusal; /* not empty: it can't be run, and this says why */
     int64_t refusal_exit;
-    struct str note;         /* its log begins with it; empty: none */
+    struct str note; /* its log begins with it; empty: none */
 };
 
 /* job_pack: the record with its head. job_unpack: *bytes must live as long as the job, whose strings point into it. */
@@ -62,13 +63,15 @@ struct status {
     uint32_t state; /* enum status_state */
     char fence[FENCE_MAX + 1];
     int32_t pid;
-    int32_t exit, signo;  /* -1: none */
-    uint32_t outcome;     /* enum outcome: none, timeout, lost, or temporary or permanent (it could not be checked out) */
+    int32_t exit, signo; /* -1: none */
+    /* enum outcome: none, timeout, lost, or temporary or permanent (it could not be checked out) */
+    uint32_t outcome;
     int64_t task;
     int64_t started_ms, finished_ms; /* wall clock */
     int64_t cpu_us, max_rss_bytes;
     int64_t log_bytes; /* what the spool holds, the mark of a cut included */
-    char reason[REASON_MAX + 1]; /* what the shim knows of its end besides; empty: nothing. Earlier versions end before it */
+    /* what the shim knows of its end besides; empty: nothing. Earlier versions end before it */
+    char reason[REASON_MAX + 1];
 };
 #define STATUS_MAGIC 0x31545357U
 bool status_fits(const struct status *status, struct str fence); /* readable, and of this fence */

@@ -1,9 +1,10 @@
 /* keep: see keep.h.
  *
- * Promises: only regular files beneath the working directory, reached without following a link: a job can't make us send anything else.
- * Every process of the job is dead by now, so nothing changes under the walk.
+ * Promises: only regular files beneath the working directory, reached without following a link: a job can't make us
+ * send anything else. Every process of the job is dead by now, so nothing changes under the walk.
  *
- * What can't be kept (too many, too large, a name with control characters) is said in the log; the job's end doesn't change by it. */
+ * What can't be kept (too many, too large, a name with control characters) is said in the log; the job's end doesn't
+ * change by it. */
 #include "exec/keep.h"
 
 #include <dirent.h>
@@ -82,26 +83,29 @@ static void keep_add(struct keep *keep, int from_dir, const char *name, struct s
     struct str shown = str_sub(path, 0, 200);
     if (!file_name_is_valid(path)) {
         if (keep->misnamed++ == 0)
-            spool_note(keep->spool, "[weir: an artifact isn't kept: its name is over %d bytes, or not plain text]\n", FILE_NAME_BYTES_MAX);
+            spool_note(keep->spool, "[weir: an artifact isn't kept: its name is over %d bytes, or not plain text]\n",
+                FILE_NAME_BYTES_MAX);
     } else if (S_ISLNK(st->st_mode)) {
         spool_note(keep->spool, "[weir: artifact '%.*s' isn't kept: it is a link]\n", STR_ARG(shown));
     } else if (keep->n >= KEEP_FILES_MAX || (uint64_t)st->st_size > KEEP_BYTES_MAX - keep->bytes ||
                list_bytes(path) > KEEP_LIST_MAX - keep->listed) {
         if (!keep->full)
-            spool_note(keep->spool, "[weir: artifact '%.*s' and what follows isn't kept: at most %d files, %d GiB and %d KiB of names]\n",
+            spool_note(keep->spool,
+                "[weir: artifact '%.*s' and what follows isn't kept: at most %d files, %d GiB and %d KiB of names]\n",
                 STR_ARG(shown), KEEP_FILES_MAX, (int)(KEEP_BYTES_MAX >> 30), KEEP_LIST_MAX >> 10);
         keep->full = true;
     } else if (!file_take(keep, from_dir, name)) {
         spool_note(keep->spool, "[weir: artifact '%.*s' can't be kept: %s]\n", STR_ARG(shown), strerrordesc_np(errno));
     } else {
-        buf_addf(&keep->list, "%lld:%c %.*s\n", (long long)st->st_size, st->st_mode & S_IXUSR ? 'x' : '-', STR_ARG(path));
+        buf_addf(
+            &keep->list, "%lld:%c %.*s\n", (long long)st->st_size, st->st_mode & S_IXUSR ? 'x' : '-', STR_ARG(path));
         keep->bytes += (uint64_t)st->st_size;
         keep->listed += list_bytes(path);
         keep->n++;
     }
 }
 
-/* -- finding --------------------------------------------------------------------------------------------------------------------- */
+/* --- finding --- */
 
 static void folder_walk(struct keep *keep, int fd, int depth)
 {
@@ -140,7 +144,8 @@ static bool pattern_plain(const char *pattern)
 /* file_named: a pattern that is simply a path needs no walk. */
 static void file_named(struct keep *keep, int work_fd, const char *path)
 {
-    struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+    struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
     char folder[GLOB_BYTES_MAX + 1];
     struct stat st;
     while (*path == '/')
@@ -217,7 +222,7 @@ const char *keep_collect(int dir_fd, int work_fd, char *const *patterns, struct 
     return missing;
 }
 
-/* -- the agent's side -------------------------------------------------------------------------------------------------------------- */
+/* --- the agent's side --- */
 
 bool keep_read(int dir_fd, struct arena *arena, struct kept **out, size_t *out_n)
 {

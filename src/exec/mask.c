@@ -1,4 +1,5 @@
-/* mask: see mask.h. One pass over the bytes; a form is compared only where its first byte stands. Nothing here fails. */
+/* mask: see mask.h. One pass over the bytes; a form is compared only where its first byte stands. Nothing here fails.
+ */
 #include "exec/mask.h"
 
 #include <string.h>
@@ -35,7 +36,8 @@ static void form_of_bytes(struct mask *mask, struct str secret, bool percent, co
     form_add(mask, (struct str){ text, n });
 }
 
-/* forms_of_base64: behind 0, 1 or 2 bytes of something else; only those characters that the secret alone decides. Both alphabets. */
+/* forms_of_base64: behind 0, 1 or 2 bytes of something else; only those characters that the secret alone decides. Both
+ * alphabets. */
 static void forms_of_base64(struct mask *mask, struct str secret)
 {
     for (size_t before = 0; before < 3; before++) {
@@ -88,7 +90,8 @@ static size_t mask_scan(const struct mask *mask, struct str bytes, mask_out *out
     size_t from = 0, at = 0;
     while (at < bytes.len) {
         bool partial = false;
-        size_t len = mask->begins[(unsigned char)bytes.ptr[at]] ? form_at(mask, str_sub(bytes, at, bytes.len), &partial) : 0;
+        size_t len =
+            mask->begins[(unsigned char)bytes.ptr[at]] ? form_at(mask, str_sub(bytes, at, bytes.len), &partial) : 0;
         if (len == 0 && !partial) {
             at++;
             continue;

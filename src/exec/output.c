@@ -1,5 +1,5 @@
-/* output: see output.h. The file is the job's to write and therefore opened without following links, waiting for a writer or trusting its
- * size. Nothing here fails: what can't be read is no output. */
+/* output: see output.h. The file is the job's to write and therefore opened without following links, waiting for a
+ * writer or trusting its size. Nothing here fails: what can't be read is no output. */
 #include "exec/output.h"
 
 #include <errno.h>
@@ -20,7 +20,8 @@ bool output_read(int dir_fd, struct buf *out)
     char *space = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? buf_reserve(out, OUTPUT_BYTES_MAX) : NULL;
     ssize_t n = 0;
     size_t len = 0;
-    while (space && len < OUTPUT_BYTES_MAX && ((n = read(fd, space + len, OUTPUT_BYTES_MAX - len)) > 0 || (n < 0 && errno == EINTR)))
+    while (space && len < OUTPUT_BYTES_MAX &&
+           ((n = read(fd, space + len, OUTPUT_BYTES_MAX - len)) > 0 || (n < 0 && errno == EINTR)))
         len += n > 0 ? (size_t)n : 0;
     close(fd);
     if (space)

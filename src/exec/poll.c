@@ -1,17 +1,19 @@
 /* poll: the talk with the server: registration, the long poll, what its answer says.
  *
- * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms 0) and is waited
- * for. While a poll listens that may bring grants, ends go beside it (POST /v1/finishes): a new poll would void the grants that cross it on
- * the wire. One that listens with no slot free can't bring any, so it is overtaken by a poll with ends and free slots, and the server
- * answers it empty. A poll whose answer was lost is sent again, byte for byte, under its number: the server repeats itself. (Not one with
- * an end whose log isn't durable yet: that end is told anew, after its log.)
+ * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms
+ * 0) and is waited for. While a poll listens that may bring grants, ends go beside it (POST /v1/finishes): a new poll
+ * would void the grants that cross it on the wire. One that listens with no slot free can't bring any, so it is
+ * overtaken by a poll with ends and free slots, and the server answers it empty. A poll whose answer was lost is sent
+ * again, byte for byte, under its number: the server repeats itself. (Not one with an end whose log isn't durable yet:
+ * that end is told anew, after its log.)
  *
- * While there is a job that ends with its lease, polls listen for a shorter time, are given up sooner, and after a failure ask to be
- * answered at once: one that hangs costs no job its life.
+ * While there is a job that ends with its lease, polls listen for a shorter time, are given up sooner, and after a
+ * failure ask to be answered at once: one that hangs costs no job its life.
  *
- * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free and is silent until
- * all are started: then one poll carries many ends and brings many grants, and nobody waits for a round trip. Grants that are still not
- * started after AHEAD_MS (the jobs before them turned out to be long) go back: the next poll doesn't renew them, and no attempt is spent.
+ * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free
+ * and is silent until all are started: then one poll carries many ends and brings many grants, and nobody waits for a
+ * round trip. Grants that are still not started after AHEAD_MS (the jobs before them turned out to be long) go back:
+ * the next poll doesn't renew them, and no attempt is spent.
  *
  * What fails is tried again for ever at growing distances, at the next server when there are several. */
 #include <fcntl.h>
@@ -25,7 +27,14 @@
 #include "io/log.h"
 #include "text/json_value.h"
 
-enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
+enum {
+    ANSWER_DEPTH_MAX = 256,
+    REQUEST_TIMEOUT_MS = 10000,
+    LISTEN_PAUSE_MS = 10,
+    SPARE_SEATS = 4,
+    ENDS_MAX = 256,
+    SICK_MS = 1000
+};
 enum { UNREAD_MAX = 3 };
 enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 1000 << 10 }; /* the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
@@ -51,7 +60,8 @@ static json_t *answer_parse(const struct client_response *response)
 static struct str member_text(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
-    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) } : (struct str){ 0 };
+    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) }
+                                 : (struct str){ 0 };
 }
 
 static int64_t member_number(const json_t *object, const char *key, int64_t otherwise)
@@ -60,7 +70,7 @@ static int64_t member_number(const json_t *object, const char *key, int64_t othe
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
 }
 
-/* -- registration ---------------------------------------------------------------------------------------------------------- */
+/* --- registration --- */
 
 static void call_free(struct agent *agent, struct poll_call *call)
 {
@@ -85,19 +95,20 @@ static void call_forget(struct agent *agent, struct poll_call *call)
     call_free(agent, call);
 }
 
-/* Refused before anything has begun: whoever started us has to hear of it, and trying again won't help. Later on (the token was revoked) we
- * go on trying: jobs may run, and a new token may be on its way. */
+/* Refused before anything has begun: whoever started us has to hear of it, and trying again won't help. Later on (the
+ * token was revoked) we go on trying: jobs may run, and a new token may be on its way. */
 static bool refused_at_once(struct agent *agent, const struct err *err)
 {
     size_t n = agent->config->n_servers;
     bool refused = err->code == ERR_unauthorized || err->code == ERR_forbidden || err->code == ERR_untrusted;
-    if (!refused || agent->id[0] != '\0' || agent->n_seats > 0 || agent->config->beside || (n > 1 && agent->failures + 1 < 2 * n))
+    if (!refused || agent->id[0] != '\0' || agent->n_seats > 0 || agent->config->beside ||
+        (n > 1 && agent->failures + 1 < 2 * n))
         return false;
     if (err->code == ERR_untrusted) /* names the server itself */
         fprintf(stderr, "weir executor: %s\n", err->text);
     else
-        fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n", agent->config->servers[agent->server],
-            err->text);
+        fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n",
+            agent->config->servers[agent->server], err->text);
     agent->exit_status = err_exit(err->code);
     loop_stop(agent->loop);
     return true;
@@ -126,8 +137,8 @@ static void registered(struct client_response *response, struct err *err, void *
     agent->told_free = 0;
     agent->long_at_ms = 0;
     json_decref(answer);
-    log_event("executor.registered", "name=%s id=%s server=%s slots=%" PRId64, log_quote(str_of(agent->name)).z, agent->id,
-              agent->config->servers[agent->server], agent->config->slots);
+    log_event("executor.registered", "name=%s id=%s server=%s slots=%" PRId64, log_quote(str_of(agent->name)).z,
+        agent->id, agent->config->servers[agent->server], agent->config->slots);
     agent->silent_since_ms = 0;
     agent->failures = agent->refusals; /* registered, and then refused, again and again: at growing distances */
     for (size_t i = 0; i < agent->n_seats; i++)
@@ -148,8 +159,8 @@ static void put_labels(struct json *json, const struct agent_config *config)
     json_object_end(json);
 }
 
-/* put_memory: what our records of jobs live as long as: the host's boot. A server that hears another one counts what we don't name any more
- * as begun; the same one, and it believes us that it was not. */
+/* put_memory: what our records of jobs live as long as: the host's boot. A server that hears another one counts what we
+ * don't name any more as begun; the same one, and it believes us that it was not. */
 static void put_memory(struct json *json)
 {
     char text[BOOT_ID_MAX] = "";
@@ -189,11 +200,12 @@ void agent_register(struct agent *agent)
     json_put_z(&json, "version", WEIR_VERSION);
     json_object_end(&json);
     agent->answer_by_ms = clock_boot_ms() + REGISTER_MS;
-    client_start(agent_client(agent), "POST", "/v1/executors", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS, registered, agent);
+    client_start(agent_client(agent), "POST", "/v1/executors", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS,
+        registered, agent);
     buf_release(&body);
 }
 
-/* -- what an answer says ---------------------------------------------------------------------------------------------------- */
+/* --- what an answer says --- */
 
 /* grant_spec: the task's own spec with what the server says of its archive beside it. */
 static json_t *grant_spec(const json_t *grant)
@@ -218,7 +230,8 @@ static void start_grant(struct agent *agent, const json_t *grant)
         struct seat *seat = agent_seat(agent);
         if (seat && seat_start(seat, task, member_text(grant, "fence"), grant_spec(grant), &err))
             return;
-        log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
+        log_error(
+            "job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
         if (seat)
             seat_retire(seat); /* the record isn't believed: no shim has started it */
     }
@@ -288,7 +301,8 @@ static void take_cancel(struct agent *agent, const json_t *cancel)
     seat_signal(seat, signo, seat->grace_ms, OUTCOME_none);
 }
 
-static void each_member(struct agent *agent, const json_t *answer, const char *key, void (*take)(struct agent *, const json_t *))
+static void each_member(
+    struct agent *agent, const json_t *answer, const char *key, void (*take)(struct agent *, const json_t *))
 {
     const json_t *list = json_object_get(answer, key);
     for (size_t i = 0, n = json_array_size(list); i < n; i++)
@@ -320,7 +334,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     agent->refusals = 0;
     agent->careful = agent->careful && !newest;
     struct str seen = member_text(answer, "seen");
-    if (newest && seen.len > 0 && seen.len < sizeof agent->seen) { /* the last word counts, also one that is less than before */
+    /* the last word counts, also one that is less than before */
+    if (newest && seen.len > 0 && seen.len < sizeof agent->seen) {
         memcpy(agent->seen, seen.ptr, seen.len);
         agent->seen[seen.len] = '\0';
     }
@@ -340,7 +355,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
         seat_lease(agent->seats[i]);
 }
 
-/* An end that counts on bytes which the server may have had in memory only isn't told again as it was: they have to go before it. */
+/* An end that counts on bytes which the server may have had in memory only isn't told again as it was: they have to go
+ * before it. */
 static bool call_in_doubt(const struct poll_call *call)
 {
     for (size_t i = 0; i < call->n_told; i++)
@@ -349,8 +365,8 @@ static bool call_in_doubt(const struct poll_call *call)
     return false;
 }
 
-/* ends_apart: the server can't read a request that carries ends. One of them may be the reason: each is told by itself from now on, so that
- * it costs only itself (report_result tells it bare then). */
+/* ends_apart: the server can't read a request that carries ends. One of them may be the reason: each is told by itself
+ * from now on, so that it costs only itself (report_result tells it bare then). */
 static void ends_apart(struct agent *agent, struct poll_call *call, int status)
 {
     log_warn("ends.refused", "status=%d ends=%zu", status, call->n_told);
@@ -359,7 +375,8 @@ static void ends_apart(struct agent *agent, struct poll_call *call, int status)
     call_forget(agent, call);
 }
 
-static void poll_refused(struct agent *agent, struct poll_call *call, const struct client_response *response, struct err *err)
+static void poll_refused(
+    struct agent *agent, struct poll_call *call, const struct client_response *response, struct err *err)
 {
     if (response->status != 0)
         client_problem(response, err);
@@ -368,9 +385,11 @@ static void poll_refused(struct agent *agent, struct poll_call *call, const stru
         ends_apart(agent, call, response->status);
         return; /* the next poll goes without them, at once */
     }
-    if (unreadable || response->status == 404 || response->status == 409 || response->status == 403) { /* 403: another token has it now */
+    /* 403: another token has it now */
+    if (unreadable || response->status == 404 || response->status == 409 || response->status == 403) {
         log_event("executor.unknown", "id=%s status=%d code=%s", agent->id, response->status, err_name(err->code));
-        agent->registered = false; /* a store that was restored, or a server that doesn't understand us: from the beginning */
+        /* a store that was restored, or a server that doesn't understand us: from the beginning */
+        agent->registered = false;
         agent->refusals++;
         call_forget(agent, call);
     } else if ((response->status != 0 || err->code == ERR_body_too_large) && ++call->unread >= UNREAD_MAX) {
@@ -423,7 +442,7 @@ static void ends_told(struct client_response *response, struct err *err, void *o
     agent_check_end(agent);
 }
 
-/* -- sending ----------------------------------------------------------------------------------------------------------------- */
+/* --- sending --- */
 
 /* As many as a few milliseconds' worth of jobs. */
 static int64_t ahead_wanted(const struct agent *agent)
@@ -466,10 +485,10 @@ static void body_renew(struct agent *agent, struct json *json)
     json_array_end(json);
 }
 
-/* body_ends: `only`, or every end that can be told now in company. One that would make the request larger than the server takes waits for
- * the next, unless it is the first. */
-static void body_ends(
-    struct agent *agent, struct poll_call *call, struct seat *only, const char *key, size_t bytes_max, struct json *json)
+/* body_ends: `only`, or every end that can be told now in company. One that would make the request larger than the
+ * server takes waits for the next, unless it is the first. */
+static void body_ends(struct agent *agent, struct poll_call *call, struct seat *only, const char *key, size_t bytes_max,
+    struct json *json)
 {
     json_key(json, key);
     json_array_begin(json);
@@ -501,9 +520,10 @@ static bool lease_counts(const struct agent *agent)
     return false;
 }
 
-/* poll_wait: how long a poll may listen. A third of the lease is allowed. A job that must die with its lease is told to end when 0.675 of
- * it have gone since the last poll that was answered was sent (seat.c: lease_times): that one may have listened for a quarter, the next is
- * given up after 0.27 more (poll_send), and then its successor, which doesn't listen, has its time. */
+/* poll_wait: how long a poll may listen. A third of the lease is allowed. A job that must die with its lease is told to
+ * end when 0.675 of it have gone since the last poll that was answered was sent (seat.c: lease_times): that one may
+ * have listened for a quarter, the next is given up after 0.27 more (poll_send), and then its successor, which doesn't
+ * listen, has its time. */
 static int64_t poll_wait(const struct agent *agent, const struct poll_call *call)
 {
     if (call->quick)
@@ -535,7 +555,8 @@ static void poll_body(struct agent *agent, struct poll_call *call)
 static void poll_send(struct agent *agent, struct poll_call *call)
 {
     struct str path = str_fmt(&agent->scratch, "/v1/executors/%s/poll", agent->id);
-    /* A poll that listens is given up early: its successor must still be answered before jobs that hold something are ended. */
+    /* A poll that listens is given up early: its successor must still be answered before jobs that hold something are
+     * ended. */
     int64_t patience_ms = agent->lease_ms / (call->wait_ms == 0 ? 4 : 10);
     int64_t least_ms = lease_counts(agent) ? HELD_PATIENCE_MIN_MS : PATIENCE_MIN_MS;
     patience_ms = patience_ms > least_ms ? patience_ms : least_ms;
@@ -543,8 +564,8 @@ static void poll_send(struct agent *agent, struct poll_call *call)
     agent->answer_by_ms = call->sent_ms + call->wait_ms + patience_ms;
     agent->call = call;
     agent->again = NULL;
-    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body), "application/json",
-        call->wait_ms + patience_ms, polled, call);
+    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body),
+        "application/json", call->wait_ms + patience_ms, polled, call);
     arena_reset(&agent->scratch);
 }
 
@@ -577,7 +598,8 @@ static void ends_send(struct agent *agent, struct seat *only)
     body_ends(agent, call, only, "items", ENDS_BYTES_MAX, &json);
     json_object_end(&json);
     agent->ends = call;
-    client_start(agent_client(agent), "POST", "/v1/finishes", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS, ends_told, call);
+    client_start(agent_client(agent), "POST", "/v1/finishes", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS,
+        ends_told, call);
     buf_release(&body);
 }
 
@@ -597,7 +619,8 @@ static struct seat *end_alone(const struct agent *agent)
     return NULL;
 }
 
-/* A first poll tells the server what we have: it waits for the shims that we found to say whether their jobs ever began. */
+/* A first poll tells the server what we have: it waits for the shims that we found to say whether their jobs ever
+ * began. */
 static bool hellos_missing(const struct agent *agent)
 {
     if (loop_now(agent->loop) >= agent->found_ms + HELLO_MS)

@@ -1,8 +1,8 @@
 /* report: logs by offset while they grow, and the end of a job as an item of the next poll.
  *
- * Promises: one log request per job on its way; bytes stay in the spool until the server says they are durable; an end is told only when
- * all log bytes before its inline part are stored. A server that can't be reached is asked again, at growing distances; one that refuses (a
- * newer grant, no such task) ends the job here. */
+ * Promises: one log request per job on its way; bytes stay in the spool until the server says they are durable; an end
+ * is told only when all log bytes before its inline part are stored. A server that can't be reached is asked again, at
+ * growing distances; one that refuses (a newer grant, no such task) ends the job here. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,7 +16,14 @@
 #include "exec/output.h"
 #include "io/log.h"
 
-enum { INLINE_MAX = 16 << 10, CHUNK_MAX = 256 << 10, RETRY_MIN_MS = 100, RETRY_MAX_MS = 2000, POST_TIMEOUT_MS = 15000, SETTLE_MS = 30 };
+enum {
+    INLINE_MAX = 16 << 10,
+    CHUNK_MAX = 256 << 10,
+    RETRY_MIN_MS = 100,
+    RETRY_MAX_MS = 2000,
+    POST_TIMEOUT_MS = 15000,
+    SETTLE_MS = 30
+};
 
 static void report_post(struct seat *seat, int64_t offset, int64_t bytes);
 
@@ -88,11 +95,12 @@ void report_log(struct seat *seat)
         send_next(seat);
 }
 
-/* -- answers to log requests ------------------------------------------------------------------------------------------------ */
+/* --- answers to log requests --- */
 
 static void log_dead(struct seat *seat, const struct err *err)
 {
-    log_warn("log.refused", "task=%lld code=%s detail=%s", (long long)seat->task, err_name(err->code), log_quote(str_of(err->text)).z);
+    log_warn("log.refused", "task=%lld code=%s detail=%s", (long long)seat->task, err_name(err->code),
+        log_quote(str_of(err->text)).z);
     seat->log_dead = true;
 }
 
@@ -114,7 +122,8 @@ static void log_stored(struct seat *seat, const struct client_response *response
     seat->probe = false;
     seat->tries = 0;
     json_decref(answer);
-    if (seat->state == SEAT_SETTLING && !seat->log_dead && seat->stored >= seat->settle_bytes && seat->durable < seat->settle_bytes)
+    if (seat->state == SEAT_SETTLING && !seat->log_dead && seat->stored >= seat->settle_bytes &&
+        seat->durable < seat->settle_bytes)
         report_later(seat, SETTLE_MS);
 }
 
@@ -130,7 +139,8 @@ static void log_refused(struct seat *seat, const struct client_response *respons
         seat->stored = err.expected;
         if (seat->tries++ > 3)
             report_later(seat, report_backoff(seat->tries));
-    } else if (response->status >= 500 || err_retriable(err.code) || response->status == 401 || response->status == 403) {
+    } else if (response->status >= 500 || err_retriable(err.code) || response->status == 401 ||
+               response->status == 403) {
         report_later(seat, report_backoff(seat->tries++));
     } else {
         log_dead(seat, &err);
@@ -165,7 +175,8 @@ static void report_post(struct seat *seat, int64_t offset, int64_t bytes)
     struct agent *agent = seat->agent;
     struct arena arena = { 0 };
     struct str fence = client_encode(&arena, str_of(seat->fence));
-    struct str path = str_fmt(&arena, "/v1/tasks/%" PRId64 "/log?fence=%.*s&offset=%" PRId64, seat->task, STR_ARG(fence), offset);
+    struct str path =
+        str_fmt(&arena, "/v1/tasks/%" PRId64 "/log?fence=%.*s&offset=%" PRId64, seat->task, STR_ARG(fence), offset);
     seat->post_client = agent_client(agent);
     seat->post = client_start(seat->post_client, "POST", str_dupz(&arena, path), (struct str){ space, (size_t)n },
         "application/octet-stream", POST_TIMEOUT_MS, report_posted, seat);
@@ -192,7 +203,7 @@ void report_note(struct seat *seat, const char *fmt, ...)
         log_warn("status.write", "dir=%s error=\"%s\"", seat->dir, strerrordesc_np(errno));
 }
 
-/* -- ends ------------------------------------------------------------------------------------------------------------------- */
+/* --- ends --- */
 
 bool report_ready(const struct seat *seat)
 {
@@ -250,7 +261,8 @@ void report_item(struct seat *seat, struct json *json)
         json_put_i64(json, "signal", status->signo);
     else
         json_put_i64(json, "exit", status->exit);
-    if (status->outcome == OUTCOME_temporary && status->exit >= 0) /* the container program's own: it tells why there was no container */
+    /* the container program's own: it tells why there was no container */
+    if (status->outcome == OUTCOME_temporary && status->exit >= 0)
         json_put_i64(json, "exit", status->exit);
     if (seat->bare == 0 && status->reason[0] != '\0')
         json_put_z(json, "reason", status->reason);
@@ -288,7 +300,8 @@ void report_result(struct seat *seat, int status, struct str code)
         report_later(seat, report_backoff(seat->tries));
         return;
     }
-    if (str_eqz(code, err_name(ERR_artifact_unknown)) && seat->keeps && !seat->resent) { /* the server forgot what it had: once more */
+    /* the server forgot what it had: once more */
+    if (str_eqz(code, err_name(ERR_artifact_unknown)) && seat->keeps && !seat->resent) {
         log_event("finish.resend", "task=%lld", (long long)seat->task);
         seat->resent = true;
         send_begin(seat);
@@ -298,8 +311,9 @@ void report_result(struct seat *seat, int status, struct str code)
     if (report_unreadable(status) && seat->bare < 2) { /* at least the end must arrive */
         log_warn("finish.bare", "task=%lld status=%d code=%.*s", (long long)seat->task, status, STR_ARG(code));
         if (seat->bare++ == 0)
-            report_note(
-                seat, "[weir: the server refused what this job left (%d %.*s): no outputs or artifacts are kept]\n", status, STR_ARG(code));
+            report_note(seat,
+                "[weir: the server refused what this job left (%d %.*s): no outputs or artifacts are kept]\n", status,
+                STR_ARG(code));
         else
             seat->log_dead = true;
         report_log(seat); /* the log has a line more */

@@ -1,7 +1,9 @@
-/* runner: see runner.h. The spawn is a vfork: the shim is small, but the copy of page tables still costs more than everything else here.
+/* runner: see runner.h. The spawn is a vfork: the shim is small, but the copy of page tables still costs more than
+ * everything else here.
  *
- * Promises: the child has descriptors 0, 1, 2 and no others, a session and group of its own, default signals, its limits, and dies with
- * the shim. Between vfork and execve the child shares our memory, so it only makes system calls and writes one errno.
+ * Promises: the child has descriptors 0, 1, 2 and no others, a session and group of its own, default signals, its
+ * limits, and dies with the shim. Between vfork and execve the child shares our memory, so it only makes system calls
+ * and writes one errno.
  *
  * What can't be started ends like in a shell: 127 not found, 126 found and not to be run. */
 #include "exec/runner.h"
@@ -52,7 +54,8 @@ static void plan_paths(struct runner_plan *plan)
         if (strncmp(*entry, "PATH=", 5) == 0)
             rest = str_of(*entry + 5);
     while (program[0] && plan->n_paths < sizeof plan->paths / sizeof *plan->paths && str_cut(&rest, ':', &dir)) {
-        int n = snprintf(plan->paths[plan->n_paths], sizeof plan->paths[0], "%.*s%s%s", STR_ARG(dir), dir.len > 0 ? "/" : "", program);
+        int n = snprintf(plan->paths[plan->n_paths], sizeof plan->paths[0], "%.*s%s%s", STR_ARG(dir),
+            dir.len > 0 ? "/" : "", program);
         if (n > 0 && (size_t)n < sizeof plan->paths[0])
             plan->n_paths++;
     }
@@ -96,7 +99,8 @@ static bool child_limits(const struct runner_plan *plan)
     bool ok = true;
     for (size_t i = 0; i < plan->n_limits; i++) {
         struct rlimit limit = { plan->limits[i].value, plan->limits[i].value };
-        ok &= setrlimit((__rlimit_resource_t)plan->limits[i].resource, &limit) == 0 || errno == EPERM; /* above what we have: that holds */
+        /* above what we have: that holds */
+        ok &= setrlimit((__rlimit_resource_t)plan->limits[i].resource, &limit) == 0 || errno == EPERM;
     }
     return ok;
 }
@@ -162,8 +166,11 @@ static pid_t plan_sandbox(struct runner_plan *plan, struct runner *runner, const
     int fds[2];
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
         return -1;
-    struct sandbox sandbox = { .dir = place->dir, .view = place->view ? place->view : &none, .verdict_fd = fds[1], .run = sandbox_exec,
-                               .plan = plan };
+    struct sandbox sandbox = { .dir = place->dir,
+        .view = place->view ? place->view : &none,
+        .verdict_fd = fds[1],
+        .run = sandbox_exec,
+        .plan = plan };
     runner->verdict_fd = fds[0];
     pid_t pid = plan_fork(plan, sandbox_main, &sandbox);
     close(fds[1]);
@@ -180,15 +187,19 @@ static bool runner_pipe(struct runner *runner, int *out_write)
     return fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0; /* this end only: the job's must block */
 }
 
-/* limits_hold: false: the job is strict, and what it promises can't be had. Another one runs without, and its log says so. */
+/* limits_hold: false: the job is strict, and what it promises can't be had. Another one runs without, and its log says
+ * so. */
 static bool limits_hold(const struct job *job, const struct cgroup *group, struct spool *spool)
 {
     bool pids = job->limits.pids <= 0 || group->pids, memory = job->limits.memory_bytes <= 0 || group->memory;
     if (job->strict && (!pids || !memory)) {
         spool_note(spool,
-            "[weir: sandbox: strict isn't possible here, and nothing weaker is run: this machine gives us no cgroup to limit %s: run the "
+            "[weir: sandbox: strict isn't possible here, and nothing weaker is run: this machine gives us no cgroup to "
+            "limit %s: run the "
             "executor as root, or in a cgroup of its own (systemd: Delegate=yes)]\n",
-            pids ? "memory" : memory ? "processes" : "processes and memory");
+            pids     ? "memory"
+            : memory ? "processes"
+                     : "processes and memory");
         return false;
     }
     if (!pids)
@@ -198,8 +209,8 @@ static bool limits_hold(const struct job *job, const struct cgroup *group, struc
     return true;
 }
 
-static void plan_fill(
-    struct runner_plan *plan, const struct job *job, const struct runner *runner, const struct runner_place *place, int out_fd)
+static void plan_fill(struct runner_plan *plan, const struct job *job, const struct runner *runner,
+    const struct runner_place *place, int out_fd)
 {
     const struct view *view = place->view;
     plan->argv = job->argv;
@@ -262,7 +273,8 @@ bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, i
     return false;
 }
 
-bool runner_start(struct runner *runner, const struct job *job, const struct runner_place *place, struct spool *spool, int *out_exit)
+bool runner_start(
+    struct runner *runner, const struct job *job, const struct runner_place *place, struct spool *spool, int *out_exit)
 {
     static struct runner_plan plan; /* too large for the stack, and there is one job at a time */
     int out_fd = -1;
@@ -287,14 +299,15 @@ bool runner_start(struct runner *runner, const struct job *job, const struct run
     pid_t pid = job->strict ? plan_sandbox(&plan, runner, place) : plan_spawn(&plan);
     int fault = pid < 0 ? errno : plan.error;
     if (plan.user_fd >= 0)
-        prctl(PR_SET_DUMPABLE, 1); /* the child's new rights took it from the memory that we shared, and our /proc files with it */
+        /* the child's new rights took it from the memory that we shared, and our /proc files with it */
+        prctl(PR_SET_DUMPABLE, 1);
     close(out_fd);
     mem_free(shell_argv);
     if (runner_began(runner, pid, fault))
         return true;
     *out_exit = fault == ENOENT ? 127 : 126;
-    spool_note(
-        spool, "[weir: can't run '%.300s': %s]\n", job->argv[0], fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
+    spool_note(spool, "[weir: can't run '%.300s': %s]\n", job->argv[0],
+        fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
     runner_close(runner);
     return false;
 }
@@ -321,11 +334,12 @@ void runner_reap(struct runner *runner)
         if (pid == runner->pid) {
             int verdict;
             runner->main_ended = true;
-            bool told = runner->verdict_fd >= 0 && read(runner->verdict_fd, &verdict, sizeof verdict) == (ssize_t)sizeof verdict;
+            bool told = runner->verdict_fd >= 0 &&
+                        read(runner->verdict_fd, &verdict, sizeof verdict) == (ssize_t)sizeof verdict;
             runner->wait_status = told ? verdict : status;
         }
-        runner->cpu_us +=
-            ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+        runner->cpu_us += ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec +
+                          usage.ru_stime.tv_usec;
         int64_t rss_bytes = (int64_t)usage.ru_maxrss * 1024;
         if (rss_bytes > runner->max_rss_bytes)
             runner->max_rss_bytes = rss_bytes;

@@ -1,7 +1,7 @@
 /* runner: the processes of one job: started, signalled, waited for, and all of them gone at the end.
  *
- * The process that runs this must be a subreaper: whatever a job leaves behind by forking twice or by a session of its own becomes our
- * child, so "waitpid says that no child is left" is the proof that nothing of the job lives. */
+ * The process that runs this must be a subreaper: whatever a job leaves behind by forking twice or by a session of its
+ * own becomes our child, so "waitpid says that no child is left" is the proof that nothing of the job lives. */
 #ifndef WEIR_EXEC_RUNNER_H
 #define WEIR_EXEC_RUNNER_H
 
@@ -30,11 +30,13 @@ struct runner_place {
 };
 #define RUNNER_NONE ((struct runner){ .pidfd = -1, .pipe_fd = -1, .verdict_fd = -1 })
 
-/* runner_start: spawns the job in work_fd, or in the view, with stdin from null_fd. false: it can't be run; *out_exit is 127 or 126 and the
- * spool has the line that says why. */
-bool runner_start(struct runner *runner, const struct job *job, const struct runner_place *place, struct spool *spool, int *out_exit);
+/* runner_start: spawns the job in work_fd, or in the view, with stdin from null_fd. false: it can't be run; *out_exit
+ * is 127 or 126 and the spool has the line that says why. */
+bool runner_start(
+    struct runner *runner, const struct job *job, const struct runner_place *place, struct spool *spool, int *out_exit);
 
-/* runner_fork: the same for a function of ours as a process of its own, with the shim's descriptors; its output goes to the spool. */
+/* runner_fork: the same for a function of ours as a process of its own, with the shim's descriptors; its output goes to
+ * the spool. */
 bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, int null_fd, struct spool *spool);
 
 void runner_signal(struct runner *runner, int signo); /* to the whole tree; stopped processes are woken to hear it */

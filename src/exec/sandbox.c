@@ -1,7 +1,8 @@
-/* sandbox: see sandbox.h. Three processes: this one stays outside and waits; the first in the new pid namespace builds the root, waits for
- * the job and takes everything with it when that has ended; the third is the job.
+/* sandbox: see sandbox.h. Three processes: this one stays outside and waits; the first in the new pid namespace builds
+ * the root, waits for the job and takes everything with it when that has ended; the third is the job.
  *
- * As root the job keeps its user and loses every capability; otherwise a user namespace gives us the right to mount, and the job none. */
+ * As root the job keeps its user and loses every capability; otherwise a user namespace gives us the right to mount,
+ * and the job none. */
 #include "exec/sandbox.h"
 
 #include <errno.h>
@@ -26,25 +27,60 @@ enum { PATH_BYTES = 4096 }; /* of paths; the shim's directory is checked to be f
 
 static _Noreturn void refuse(const char *what)
 {
-    printf("[weir: sandbox: strict isn't possible here, and nothing weaker is run: %s: %s]\n", what, strerrordesc_np(errno));
+    printf("[weir: sandbox: strict isn't possible here, and nothing weaker is run: %s: %s]\n", what,
+        strerrordesc_np(errno));
     fflush(stdout);
     _exit(SANDBOX_REFUSED);
 }
 
-/* -- the root ---------------------------------------------------------------------------------------------------------------- */
+/* --- the root --- */
 
 /* System folders, read-only; of /etc only what programs need and nobody keeps secret. What isn't there is left out. */
 static const char *const shown[] = {
-    "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "etc/alternatives", "etc/bash.bashrc", "etc/ca-certificates",
-    "etc/fonts", "etc/gitconfig", "etc/group", "etc/host.conf", "etc/hosts", "etc/inputrc", "etc/java", "etc/ld.so.cache", "etc/ld.so.conf",
-    "etc/ld.so.conf.d", "etc/locale.alias", "etc/localtime", "etc/login.defs", "etc/mime.types", "etc/nsswitch.conf", "etc/os-release",
-    "etc/passwd", "etc/perl", "etc/profile", "etc/protocols", "etc/python3", "etc/services", "etc/ssl/certs", "etc/ssl/openssl.cnf",
-    "etc/terminfo", "etc/texmf", "etc/timezone",
+    "usr",
+    "bin",
+    "sbin",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "opt",
+    "etc/alternatives",
+    "etc/bash.bashrc",
+    "etc/ca-certificates",
+    "etc/fonts",
+    "etc/gitconfig",
+    "etc/group",
+    "etc/host.conf",
+    "etc/hosts",
+    "etc/inputrc",
+    "etc/java",
+    "etc/ld.so.cache",
+    "etc/ld.so.conf",
+    "etc/ld.so.conf.d",
+    "etc/locale.alias",
+    "etc/localtime",
+    "etc/login.defs",
+    "etc/mime.types",
+    "etc/nsswitch.conf",
+    "etc/os-release",
+    "etc/passwd",
+    "etc/perl",
+    "etc/profile",
+    "etc/protocols",
+    "etc/python3",
+    "etc/services",
+    "etc/ssl/certs",
+    "etc/ssl/openssl.cnf",
+    "etc/terminfo",
+    "etc/texmf",
+    "etc/timezone",
 };
 static const char *const devices[] = { "dev/null", "dev/zero", "dev/full", "dev/random", "dev/urandom" };
 /* Parts of /proc that a user 0 could write to, or that tell about the machine. */
 static const char *const proc_read_only[] = { "proc/sys", "proc/irq", "proc/bus", "proc/fs", "proc/sysrq-trigger" };
-static const char *const proc_hidden[] = { "proc/kcore", "proc/keys", "proc/timer_list", "proc/kmsg", "proc/kallsyms", "proc/sched_debug" };
+static const char *const proc_hidden[] = { "proc/kcore", "proc/keys", "proc/timer_list", "proc/kmsg", "proc/kallsyms",
+    "proc/sched_debug" };
 
 /* folders_make: every folder that leads to a path, and with `all` the last part too. */
 static void folders_make(const char *path, bool all)
@@ -121,10 +157,8 @@ static void proc_make(const char *root)
 
 static void dev_make(const char *root)
 {
-    static const char *const links[][2] = {
-        { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" }, { "/proc/self/fd/1", "dev/stdout" },
-        { "/proc/self/fd/2", "dev/stderr" }
-    };
+    static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" }, { "/proc/self/fd/0", "dev/stdin" },
+        { "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" } };
     char path[PATH_BYTES];
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
         show(root, devices[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
@@ -172,7 +206,7 @@ static void root_make(const struct sandbox *sandbox)
     rmdir("/.host");
 }
 
-/* -- what else is its own ------------------------------------------------------------------------------------------------------ */
+/* --- what else is its own --- */
 
 static void network_make(void)
 {
@@ -195,7 +229,7 @@ static void rights_drop(void)
         refuse("capabilities");
 }
 
-/* -- the processes --------------------------------------------------------------------------------------------------------------- */
+/* --- the processes --- */
 
 static _Noreturn void job_main(const struct sandbox *sandbox)
 {

@@ -1,7 +1,8 @@
 /* seat: see seat.h.
  *
- * Promises: the job record is complete before START is said; at most one live shim per directory, by a lock that the shim inherits and
- * holds until it is dead, however that comes; what is read back from a directory is believed only when fence and hash fit.
+ * Promises: the job record is complete before START is said; at most one live shim per directory, by a lock that the
+ * shim inherits and holds until it is dead, however that comes; what is read back from a directory is believed only
+ * when fence and hash fit.
  *
  * A shim that can't be spawned or spoken to costs its job (reported as lost), never the agent. */
 #include "exec/seat.h"
@@ -30,7 +31,7 @@
 
 static void seat_hear(struct seat *seat);
 
-/* -- the directory --------------------------------------------------------------------------------------------------------- */
+/* --- the directory --- */
 
 static bool seat_open_files(struct seat *seat, struct err *err)
 {
@@ -51,8 +52,13 @@ static bool seat_open_files(struct seat *seat, struct err *err)
 struct seat *seat_new(struct agent *agent, unsigned number, struct err *err)
 {
     struct seat *seat = mem_alloc(sizeof *seat);
-    *seat =
-        (struct seat){ .agent = agent, .number = number, .dir_fd = -1, .job_fd = -1, .log_fd = -1, .status_fd = -1, .conn = { .fd = -1 } };
+    *seat = (struct seat){ .agent = agent,
+        .number = number,
+        .dir_fd = -1,
+        .job_fd = -1,
+        .log_fd = -1,
+        .status_fd = -1,
+        .conn = { .fd = -1 } };
     buf_init(&seat->kept_list, (size_t)2 << 20);
     size_t size = strlen(agent->dir) + 32;
     seat->dir = mem_alloc(size);
@@ -91,7 +97,7 @@ void seat_free(struct seat *seat)
     mem_free(seat);
 }
 
-/* -- the shim -------------------------------------------------------------------------------------------------------------- */
+/* --- the shim --- */
 
 static void seat_ready(struct loop_fd *watch, uint32_t epoll_events)
 {
@@ -196,7 +202,7 @@ static bool seat_spawn(struct seat *seat, struct err *err)
     return true;
 }
 
-/* -- the job --------------------------------------------------------------------------------------------------------------- */
+/* --- the job --- */
 
 static void seat_take_job(struct seat *seat, const struct job *job)
 {
@@ -240,9 +246,10 @@ bool seat_start(struct seat *seat, int64_t task, struct str fence, const json_t 
     buf_init(&record, JOB_BYTES_MAX);
     job_pack(&job, &record);
     if (record.full) {
-        job = (struct job){
-            .task = task, .fence = fence, .refusal = STR("the task's command and environment are over 64 MiB"), .refusal_exit = 126
-        };
+        job = (struct job){ .task = task,
+            .fence = fence,
+            .refusal = STR("the task's command and environment are over 64 MiB"),
+            .refusal_exit = 126 };
         job_pack(&job, &record);
     }
     struct wire message = { .kind = WIRE_START, .bytes = (int64_t)record.len };
@@ -318,7 +325,7 @@ void seat_retire(struct seat *seat)
     seat->state = SEAT_EMPTY;
 }
 
-/* -- what the shim says ---------------------------------------------------------------------------------------------------- */
+/* --- what the shim says --- */
 
 static void seat_ended(struct seat *seat, const struct status *status)
 {
@@ -338,7 +345,8 @@ static void seat_ended(struct seat *seat, const struct status *status)
 static bool seat_read_status(const struct seat *seat, struct status *out)
 {
     *out = (struct status){ 0 };
-    return pread(seat->status_fd, out, sizeof *out, 0) >= (ssize_t)offsetof(struct status, reason) && status_fits(out, str_of(seat->fence));
+    return pread(seat->status_fd, out, sizeof *out, 0) >= (ssize_t)offsetof(struct status, reason) &&
+           status_fits(out, str_of(seat->fence));
 }
 
 /* A container isn't a child of the client that is dead now: its program ends it, while we go on. */
@@ -431,7 +439,7 @@ static void seat_hear(struct seat *seat)
     }
 }
 
-/* -- after a restart ------------------------------------------------------------------------------------------------------- */
+/* --- after a restart --- */
 
 static bool seat_read_job(struct seat *seat)
 {
@@ -445,7 +453,8 @@ static bool seat_read_job(struct seat *seat)
     bool ok = pread(seat->job_fd, bytes, (size_t)st.st_size, 0) == st.st_size;
     if (ok) {
         memcpy(&head, bytes, sizeof head);
-        ok = head.released == 0 && job_unpack((struct str){ bytes, (size_t)st.st_size }, &seat->agent->scratch, &job, &err);
+        ok = head.released == 0 &&
+             job_unpack((struct str){ bytes, (size_t)st.st_size }, &seat->agent->scratch, &job, &err);
     }
     if (ok)
         seat_take_job(seat, &job);
@@ -483,7 +492,7 @@ static void seat_adopt(struct seat *seat)
     }
     if (fd >= 0) {
         seat->state = job ? SEAT_RUNNING : SEAT_IDLE; /* HELLO tells the truth */
-        seat->unheard = true; /* it may be ending, for want of an agent: then it takes no job */
+        seat->unheard = true;                         /* it may be ending, for want of an agent: then it takes no job */
         seat_connect(seat, fd);
         log_event("shim.adopted", "dir=%s task=%lld", seat->dir, (long long)(job ? seat->task : 0));
     } else if (job) {

@@ -1,10 +1,11 @@
 /* send: the files that an ended job keeps (keep.h), sent to the server in pieces before the end is told.
  *
- * One request on its way for each job, the same place that log requests use. What the server has taken whole it answers with its hash; the
- * finish lists exactly those. An agent that is born meanwhile begins again: the same bytes give the same hashes.
+ * One request on its way for each job, the same place that log requests use. What the server has taken whole it answers
+ * with its hash; the finish lists exactly those. An agent that is born meanwhile begins again: the same bytes give the
+ * same hashes.
  *
- * A server that can't be reached is asked again, at growing distances; a file that it refuses, or whose pieces it loses again and again, is
- * left out, and the job's log says so. */
+ * A server that can't be reached is asked again, at growing distances; a file that it refuses, or whose pieces it loses
+ * again and again, is left out, and the job's log says so. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -98,9 +99,11 @@ static void send_refused(struct seat *seat, const struct client_response *respon
         seat->kept_offset = err.expected; /* the server was restarted: it forgets what isn't whole */
         if (seat->tries++ > 3)
             report_later(seat, report_backoff(seat->tries));
-    } else if (err.code == ERR_quota_full || err.code == ERR_corrupt) { /* as it is now, and nothing that waiting changes */
+    } else if (err.code == ERR_quota_full ||
+               err.code == ERR_corrupt) { /* as it is now, and nothing that waiting changes */
         send_skip(seat, err.text);
-    } else if (response->status >= 500 || err_retriable(err.code) || response->status == 401 || response->status == 403) {
+    } else if (response->status >= 500 || err_retriable(err.code) || response->status == 401 ||
+               response->status == 403) {
         report_later(seat, report_backoff(seat->tries++));
     } else {
         send_skip(seat, err.text);
@@ -128,8 +131,8 @@ char *send_path(const struct seat *seat, struct arena *arena)
     const struct kept *file = &seat->kept[seat->kept_at];
     struct str fence = client_encode(arena, str_of(seat->fence)), name = client_encode(arena, file->name);
     bool last = file->bytes - seat->kept_offset <= PIECE_MAX;
-    return str_dupz(arena, str_fmt(arena, "/v1/tasks/%" PRId64 "/artifacts/%.*s?fence=%.*s&offset=%" PRId64 "%s", seat->task, STR_ARG(name),
-        STR_ARG(fence), seat->kept_offset, last ? "&last=1" : ""));
+    return str_dupz(arena, str_fmt(arena, "/v1/tasks/%" PRId64 "/artifacts/%.*s?fence=%.*s&offset=%" PRId64 "%s",
+                               seat->task, STR_ARG(name), STR_ARG(fence), seat->kept_offset, last ? "&last=1" : ""));
 }
 
 void send_next(struct seat *seat)

@@ -1,11 +1,11 @@
 /* shim: one poll loop around one runner.
  *
- * Promises: `status` says RUNNING before the job's first instruction and ENDED before anybody is told; ENDED is said only when waitpid
- * knows of no child, so nothing of the job lives; the next job starts in an empty directory. Deadlines (time-out, grace, lease) are boot
- * time, so they hold through a suspend and without any agent.
+ * Promises: `status` says RUNNING before the job's first instruction and ENDED before anybody is told; ENDED is said
+ * only when waitpid knows of no child, so nothing of the job lives; the next job starts in an empty directory.
+ * Deadlines (time-out, grace, lease) are boot time, so they hold through a suspend and without any agent.
  *
- * Without an agent it goes on while a job runs and exits when it has ended; a later agent finds the record. If the shim itself is killed
- * the kernel kills the job's main process, and the agent counts the job as lost. */
+ * Without an agent it goes on while a job runs and exits when it has ended; a later agent finds the record. If the shim
+ * itself is killed the kernel kills the job's main process, and the agent counts the job as lost. */
 #include "exec/shim.h"
 
 #include <errno.h>
@@ -39,7 +39,8 @@
 #include "text/utf8.h"
 
 enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000, HOOK_WAIT_MS = 2000 };
-enum { DISK_MS = 250, DISK_SHARE = 20 }; /* how often it is looked at: every so long, at most one part of so many of the time */
+/* how often it is looked at: every so long, at most one part of so many of the time */
+enum { DISK_MS = 250, DISK_SHARE = 20 };
 enum { CONTAINER_FAILED = 125, CONTAINER_SIGNAL = 128 }; /* exit statuses of the container program */
 static const uint64_t LOG_TELL_BYTES = 256 << 10;
 
@@ -60,10 +61,10 @@ struct shim {
     bool checking_out; /* the runner has the checkout, the job comes after it */
     int view_in;       /* where the checkout sends the view; -1: none */
     struct view view;
-    bool ending;      /* a signal was sent: descendants have until CLOCK_KILL as well */
-    bool killing;     /* everything left is to die now */
-    bool needs_full;  /* io/needs holds something of the job before */
-    bool keep_full;   /* keep/ does */
+    bool ending;                                 /* a signal was sent: descendants have until CLOCK_KILL as well */
+    bool killing;                                /* everything left is to die now */
+    bool needs_full;                             /* io/needs holds something of the job before */
+    bool keep_full;                              /* keep/ does */
     enum { FOR_UNKNOWN, FOR_US, FOR_ALL } modes; /* of io/ and work/; a container needs them for every user */
     bool ended_untold;
     int64_t hook_until; /* boot ms; 0: no hook was seen */
@@ -73,7 +74,7 @@ struct shim {
     int64_t armed_at;
 };
 
-/* -- clocks ------------------------------------------------------------------------------------------------------------- */
+/* --- clocks --- */
 
 /* The timer is only ever moved forward in time when it fires: a stream of short jobs with a time-out arms it once. */
 static void shim_arm(struct shim *shim, enum shim_clock which, int64_t at)
@@ -93,7 +94,7 @@ static void shim_rearm(struct shim *shim)
         shim_arm(shim, (enum shim_clock)i, shim->at[i]);
 }
 
-/* -- talking to the agent ------------------------------------------------------------------------------------------------ */
+/* --- talking to the agent --- */
 
 static void shim_lose_agent(struct shim *shim)
 {
@@ -130,7 +131,7 @@ static void shim_accept(struct shim *shim)
     shim_tell(shim, WIRE_HELLO);
 }
 
-/* -- the job's files ----------------------------------------------------------------------------------------------------- */
+/* --- the job's files --- */
 
 static bool file_put(int dir_fd, const char *name, struct str content, mode_t mode)
 {
@@ -148,7 +149,8 @@ static bool file_put(int dir_fd, const char *name, struct str content, mode_t mo
     return ok;
 }
 
-/* io/out must be there, empty and the one file that out_fd knows: two system calls when the job before left it alone. */
+/* io/out must be there, empty and the one file that out_fd knows: two system calls when the job before left it alone.
+ */
 static bool out_renew(struct shim *shim)
 {
     struct stat st;
@@ -163,8 +165,8 @@ static bool out_renew(struct shim *shim)
     return shim->out_fd >= 0;
 }
 
-/* modes_set: the user of a container may be any: io/ and work/ are for all while it has them. On the host nobody gets there: the folder
- * above them is ours alone. */
+/* modes_set: the user of a container may be any: io/ and work/ are for all while it has them. On the host nobody gets
+ * there: the folder above them is ours alone. */
 static bool modes_set(struct shim *shim)
 {
     bool container = shim->job.container != NULL;
@@ -209,7 +211,7 @@ static bool shim_files(struct shim *shim)
     return workdir_clean(shim->dir_fd, "io", &shim->io_fd) && shim_put_files(shim);
 }
 
-/* -- the end of a job ---------------------------------------------------------------------------------------------------- */
+/* --- the end of a job --- */
 
 /* A killed container client leaves the container behind; only its program can remove it. */
 static void shim_remove_container(struct shim *shim)
@@ -220,8 +222,8 @@ static void shim_remove_container(struct shim *shim)
         nanosleep(&(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
 }
 
-/* shim_verdict: how the main process ended. A container program tells a signal of the job as 128 and its number, and 125 when it failed
- * itself: as long as there was no container, that is trouble with the image and may pass. */
+/* shim_verdict: how the main process ended. A container program tells a signal of the job as 128 and its number, and
+ * 125 when it failed itself: as long as there was no container, that is trouble with the image and may pass. */
 static void shim_verdict(struct shim *shim)
 {
     int status = shim->runner.wait_status;
@@ -234,7 +236,8 @@ static void shim_verdict(struct shim *shim)
         out->signo = out->exit - CONTAINER_SIGNAL;
         out->exit = -1;
     } else if (out->exit == CONTAINER_FAILED && !shim->ending && !container_made(shim->io_fd)) {
-        spool_note(&shim->spool, "[weir: there was no container: the image can't be had, or %.100s refused it]\n", shim->job.container);
+        spool_note(&shim->spool, "[weir: there was no container: the image can't be had, or %.100s refused it]\n",
+            shim->job.container);
         out->outcome = OUTCOME_temporary;
     }
 }
@@ -246,7 +249,8 @@ static void shim_write_status(struct shim *shim)
     (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
 }
 
-/* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8, no control characters, whatever a path holds. */
+/* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8, no control characters, whatever
+ * a path holds. */
 __attribute__((format(printf, 2, 3))) static void shim_reason(struct shim *shim, const char *fmt, ...)
 {
     char *reason = shim->status.reason;
@@ -274,7 +278,8 @@ static void shim_check_outputs(struct shim *shim)
     }
     if (left > 0)
         spool_note(&shim->spool,
-            "[weir: %zu lines of WEIR_OUTPUT are left out: a line is NAME=VALUE, a name 1 to %d bytes of UTF-8 without NUL, at most %d "
+            "[weir: %zu lines of WEIR_OUTPUT are left out: a line is NAME=VALUE, a name 1 to %d bytes of UTF-8 without "
+            "NUL, at most %d "
             "names, %d KiB in all]\n",
             left, OUTPUT_NAME_BYTES_MAX, OUTPUT_NAMES_MAX, OUTPUT_BYTES_MAX >> 10);
     buf_release(&text);
@@ -287,11 +292,12 @@ static void shim_ended(struct shim *shim)
     shim_check_outputs(shim);
     const char *missing = NULL;
     if (shim->job.artifacts)
-        missing =
-            keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd, shim->job.artifacts, &shim->spool);
+        missing = keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd,
+            shim->job.artifacts, &shim->spool);
     if (cgroup_over_memory(&shim->runner.group)) {
         struct when_text limit = size_format((uint64_t)shim->job.limits.memory_bytes);
-        spool_note(&shim->spool, "[weir: the job was over its memory limit of %s, and the kernel killed a process of it]\n", limit.z);
+        spool_note(&shim->spool,
+            "[weir: the job was over its memory limit of %s, and the kernel killed a process of it]\n", limit.z);
         shim_reason(shim, "over its memory limit of %s", limit.z);
     } else if (missing && status->reason[0] == '\0') {
         shim_reason(shim, "artifact '%s': there is no such file", missing);
@@ -314,7 +320,7 @@ static void shim_ended(struct shim *shim)
     arena_reset(&shim->arena);
 }
 
-/* -- its start --------------------------------------------------------------------------------------------------------------- */
+/* --- its start --- */
 
 static void shim_begin_job(struct shim *shim)
 {
@@ -384,15 +390,16 @@ static bool shim_checked_out(struct shim *shim)
     bool never = WIFEXITED(status) && WEXITSTATUS(status) == CHECKOUT_NEVER;
     shim_reason(shim, "%s", reason);
     if (!never && (!WIFEXITED(status) || WEXITSTATUS(status) != CHECKOUT_FAILED))
-        spool_note(&shim->spool, "[weir: the checkout ended with %s %d]\n", WIFEXITED(status) ? "exit status" : "signal",
-            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    shim->status.outcome = never ? OUTCOME_permanent : OUTCOME_temporary; /* the repository may be back at the next attempt */
+        spool_note(&shim->spool, "[weir: the checkout ended with %s %d]\n",
+            WIFEXITED(status) ? "exit status" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    /* the repository may be back at the next attempt */
+    shim->status.outcome = never ? OUTCOME_permanent : OUTCOME_temporary;
     shim_ended(shim);
     return true;
 }
 
-/* shim_spares_hook: a job that has committed may end before the repository's hook, in the background, has told the server who it was: a
- * hook gets a moment for that. */
+/* shim_spares_hook: a job that has committed may end before the repository's hook, in the background, has told the
+ * server who it was: a hook gets a moment for that. */
 static bool shim_spares_hook(struct shim *shim)
 {
     int64_t now = clock_boot_ms();
@@ -457,7 +464,8 @@ static void shim_look_disk(struct shim *shim)
     if (shim->state != SHIM_RUNNING || shim->killing)
         return;
     if (disk_over(shim->dir_fd, places, limit)) {
-        spool_note(&shim->spool, "[weir: the job has more than its limit of %lld MiB on disk: killed]\n", (long long)(limit >> 20));
+        spool_note(&shim->spool, "[weir: the job has more than its limit of %lld MiB on disk: killed]\n",
+            (long long)(limit >> 20));
         shim_end(shim, SIGKILL, 0, OUTCOME_failed);
         return;
     }
@@ -465,7 +473,7 @@ static void shim_look_disk(struct shim *shim)
     shim_arm(shim, CLOCK_DISK, began + (took * DISK_SHARE > DISK_MS ? took * DISK_SHARE : DISK_MS));
 }
 
-/* -- messages ------------------------------------------------------------------------------------------------------------ */
+/* --- messages --- */
 
 static bool shim_read_record(struct shim *shim, int64_t bytes, struct err *err)
 {
@@ -481,13 +489,19 @@ static bool shim_read_record(struct shim *shim, int64_t bytes, struct err *err)
 static void shim_begin_status(struct shim *shim)
 {
     shim->status = (struct status){
-        .magic = STATUS_MAGIC, .state = STATUS_RUNNING, .exit = -1, .signo = -1, .task = shim->job.task, .started_ms = clock_wall_ms(),
+        .magic = STATUS_MAGIC,
+        .state = STATUS_RUNNING,
+        .exit = -1,
+        .signo = -1,
+        .task = shim->job.task,
+        .started_ms = clock_wall_ms(),
     };
     memcpy(shim->status.fence, shim->job.fence.ptr, shim->job.fence.len);
     shim_write_status(shim);
 }
 
-/* token_secret: what nobody else knows of the job's token: its part behind the last '_' (before it stands the fence). */
+/* token_secret: what nobody else knows of the job's token: its part behind the last '_' (before it stands the fence).
+ */
 static struct str token_secret(const struct job *job)
 {
     for (char **entry = job->envp; *entry; entry++)
@@ -522,7 +536,8 @@ static void shim_start(struct shim *shim, const struct wire *message)
     shim->keep_full = job->artifacts != NULL;
     if (job->refusal.len > 0 || !shim_files(shim)) {
         bool refused = job->refusal.len > 0;
-        spool_note(&shim->spool, "[weir: %.*s%s]\n", STR_ARG(refused ? job->refusal : STR("can't write the job's files: ")),
+        spool_note(&shim->spool, "[weir: %.*s%s]\n",
+            STR_ARG(refused ? job->refusal : STR("can't write the job's files: ")),
             refused ? "" : strerrordesc_np(errno));
         shim->status.exit = refused ? (int32_t)job->refusal_exit : 126;
         shim_ended(shim);
@@ -574,7 +589,7 @@ static void shim_hear(struct shim *shim)
         shim_messages[message.kind](shim, &message);
 }
 
-/* -- the loop ------------------------------------------------------------------------------------------------------------ */
+/* --- the loop --- */
 
 static void shim_pump(struct shim *shim)
 {
@@ -644,8 +659,12 @@ static void shim_turn(struct shim *shim)
 
 static bool shim_open(struct shim *shim, const char *dir)
 {
-    *shim = (struct shim){ .dir = dir, .dir_fd = SHIM_FD_DIR, .listen_fd = SHIM_FD_LISTEN, .agent_fd = SHIM_FD_AGENT, .view = VIEW_NONE,
-                           .view_in = -1 };
+    *shim = (struct shim){ .dir = dir,
+        .dir_fd = SHIM_FD_DIR,
+        .listen_fd = SHIM_FD_LISTEN,
+        .agent_fd = SHIM_FD_AGENT,
+        .view = VIEW_NONE,
+        .view_in = -1 };
     for (int fd = SHIM_FD_DIR; fd < SHIM_FD_COUNT; fd++)
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return false;
@@ -661,7 +680,8 @@ static bool shim_open(struct shim *shim, const char *dir)
     shim->log_fd = openat(shim->dir_fd, "log", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     shim->io_fd = workdir_open(shim->dir_fd, "io");
     shim->work_fd = workdir_open(shim->dir_fd, "work");
-    const int needed[] = { shim->null_fd, shim->timer_fd, shim->job_fd, shim->status_fd, shim->log_fd, shim->io_fd, shim->work_fd };
+    const int needed[] = { shim->null_fd, shim->timer_fd, shim->job_fd, shim->status_fd, shim->log_fd, shim->io_fd,
+        shim->work_fd };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (needed[i] < 0)
             return false;
@@ -677,7 +697,8 @@ int shim_main(const char *dir)
     }
     /* Once for all jobs: nothing is left ignored or blocked by whoever started us, and no core is ever dumped. */
     static const char
-        by_default[64]; /* a sigaction as the kernel has it, all zero; the C library hides two signals that may be ignored too */
+        /* a sigaction as the kernel has it, all zero; the C library hides two signals that may be ignored too */
+        by_default[64];
     for (int signo = 1; signo < NSIG; signo++)
         syscall(SYS_rt_sigaction, signo, by_default, NULL, (size_t)8);
     sigset_t none;

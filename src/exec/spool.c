@@ -1,4 +1,5 @@
-/* spool: see spool.h. One buffer for all: a shim runs one job at a time. A write error is kept as dropped bytes, never as a failed job. */
+/* spool: see spool.h. One buffer for all: a shim runs one job at a time. A write error is kept as dropped bytes, never
+ * as a failed job. */
 #include "exec/spool.h"
 
 #include <errno.h>
@@ -78,5 +79,6 @@ void spool_close(struct spool *spool)
 {
     mask_end(&spool->mask, spool_keep, spool);
     if (spool->dropped > 0 && !PLANT(log_unmarked))
-        spool_note(spool, "\n[weir: log cut at %" PRIu64 " bytes, %" PRIu64 " bytes dropped]\n", spool->kept, spool->dropped);
+        spool_note(
+            spool, "\n[weir: log cut at %" PRIu64 " bytes, %" PRIu64 " bytes dropped]\n", spool->kept, spool->dropped);
 }

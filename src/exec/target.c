@@ -1,7 +1,9 @@
-/* target: what is the same for all targets: the environment of INTERFACES.md sections 3 and 7, limits and times, and the choice.
+/* target: what is the same for all targets: the environment of INTERFACES.md sections 3 and 7, limits and times, and
+ * the choice.
  *
- * Promises that a job sees PATH, HOME, LANG, its own `env` and the WEIR variables, and nothing else. Members of a spec that it doesn't
- * know are ignored, values of a wrong type count as absent: the server has checked them, and a newer one may say more. */
+ * Promises that a job sees PATH, HOME, LANG, its own `env` and the WEIR variables, and nothing else. Members of a spec
+ * that it doesn't know are ignored, values of a wrong type count as absent: the server has checked them, and a newer
+ * one may say more. */
 #include "exec/target.h"
 
 #include <ctype.h>
@@ -13,7 +15,8 @@
 
 enum { ENVIRONMENT_MAX = 4096, STRICT_PIDS = 512 };
 #define STRICT_DISK_BYTES ((int64_t)10 << 30)
-/* Of outputs of dependencies: what is beyond stays in WEIR_NEEDS alone. The kernel takes 128 KiB of a string, and often 2 MiB of all. */
+/* Of outputs of dependencies: what is beyond stays in WEIR_NEEDS alone. The kernel takes 128 KiB of a string, and often
+ * 2 MiB of all. */
 enum { OUTPUT_VARIABLE_MAX = 100 << 10, OUTPUT_VARIABLES_MAX = 1 << 20 };
 
 static const struct target *const targets[] = { &target_container, &target_shell };
@@ -21,7 +24,8 @@ static const struct target *const targets[] = { &target_container, &target_shell
 struct str target_text(const json_t *spec, const char *key)
 {
     const json_t *value = json_object_get(spec, key);
-    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) } : (struct str){ 0 };
+    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) }
+                                 : (struct str){ 0 };
 }
 
 static int64_t spec_number(const json_t *spec, const char *key)
@@ -89,7 +93,8 @@ static void put_object(struct environment *env, const json_t *object, const char
     for (; cursor; cursor = json_object_iter_next((json_t *)(uintptr_t)object, cursor)) {
         key = json_object_iter_key(cursor);
         value = json_object_iter_value(cursor);
-        struct str name = !prefix ? str_of(key) : variable_name(env->arena, prefix, middle ? middle : key, middle ? key : NULL);
+        struct str name =
+            !prefix ? str_of(key) : variable_name(env->arena, prefix, middle ? middle : key, middle ? key : NULL);
         environment_put(env, name, value_text(env->arena, value));
     }
 }
@@ -106,14 +111,16 @@ static void put_outputs(struct environment *env, const json_t *outputs, const ch
         struct str name = variable_name(env->arena, "WEIR_OUTPUT_", task, json_object_iter_key(cursor));
         struct str value = value_text(env->arena, json_object_iter_value(cursor));
         size_t bytes = name.len + value.len + 2;
-        if (bytes > OUTPUT_VARIABLE_MAX || left->bytes + bytes > OUTPUT_VARIABLES_MAX || !environment_put(env, name, value))
+        if (bytes > OUTPUT_VARIABLE_MAX || left->bytes + bytes > OUTPUT_VARIABLES_MAX ||
+            !environment_put(env, name, value))
             left->variables++;
         else
             left->bytes += bytes;
     }
 }
 
-/* put_needs: those that `depends` names by id or as PREV go first: one of this revision has the variable, if both are of one name. */
+/* put_needs: those that `depends` names by id or as PREV go first: one of this revision has the variable, if both are
+ * of one name. */
 static void put_needs(struct environment *env, const json_t *spec, bool renamed, struct needs_left *left)
 {
     const json_t *needs = json_object_get(spec, "needs"), *names = json_object_get(spec, "needs_names");
@@ -133,20 +140,28 @@ static struct str needs_note(struct arena *arena, const struct needs_left *left)
 {
     struct str note = { 0 };
     if (left->variables > 0)
-        note = str_fmt(arena, "[weir: %zu outputs of dependencies are in WEIR_NEEDS only: at most %d KiB a variable, %d MiB in all]\n",
+        note = str_fmt(arena,
+            "[weir: %zu outputs of dependencies are in WEIR_NEEDS only: at most %d KiB a variable, %d MiB in all]\n",
             left->variables, OUTPUT_VARIABLE_MAX >> 10, OUTPUT_VARIABLES_MAX >> 20);
     if (left->tasks > 0)
-        note = str_fmt(arena, "%.*s[weir: outputs of %zu dependencies aren't in WEIR_NEEDS: too large together; ask the server]\n",
+        note = str_fmt(arena,
+            "%.*s[weir: outputs of %zu dependencies aren't in WEIR_NEEDS: too large together; ask the server]\n",
             STR_ARG(note), left->tasks);
     return note;
 }
 
-/* Variables that are a member of the spec, as it is; absent ones aren't set. `source` is what the server says of an archive's task. */
+/* Variables that are a member of the spec, as it is; absent ones aren't set. `source` is what the server says of an
+ * archive's task. */
 static const struct {
     const char *variable, *member;
 } spec_variables[] = {
-    { "WEIR_ARCHIVE", "archive" }, { "WEIR_REV", "rev" },         { "WEIR_PREV_REV", "prev_rev" }, { "WEIR_TASK", "name" },
-    { "WEIR_KEY", "key" },         { "WEIR_ATTEMPT", "attempt" }, { "WEIR_TOKEN", "token" },
+    { "WEIR_ARCHIVE", "archive" },
+    { "WEIR_REV", "rev" },
+    { "WEIR_PREV_REV", "prev_rev" },
+    { "WEIR_TASK", "name" },
+    { "WEIR_KEY", "key" },
+    { "WEIR_ATTEMPT", "attempt" },
+    { "WEIR_TOKEN", "token" },
 };
 
 /* put_trust: the files with which a task reaches that server over TLS; those of the agent, whose user it is. */
@@ -158,7 +173,8 @@ static void put_trust(struct environment *env, const struct place *place)
             environment_put(env, str_of(names[i]), str_of(getenv(names[i])));
 }
 
-static void put_weir(struct environment *env, const json_t *spec, int64_t task, struct str fence, const struct place *place, const char *io)
+static void put_weir(struct environment *env, const json_t *spec, int64_t task, struct str fence,
+    const struct place *place, const char *io)
 {
     put_object(env, json_object_get(spec, "params"), "WEIR_PARAM_", NULL);
     for (size_t i = 0; i < sizeof spec_variables / sizeof *spec_variables; i++) {
@@ -210,10 +226,14 @@ static void job_checkout(const json_t *spec, const struct place *place, struct j
     enum archive_kind kind = archive_kind_find(target_text(source, "kind"));
     if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || json_is_false(json_object_get(spec, "checkout")))
         return;
-    *from = (struct job_checkout){ .kind = kind, .archive = target_text(source, "archive"), .url = target_text(source, "url"),
-                                   .branch = target_text(source, "branch"), .commit = target_text(source, "commit"),
-                                   .rev = spec_number(source, "rev"), .server = str_of(place->server),
-                                   .token = target_text(spec, "token") };
+    *from = (struct job_checkout){ .kind = kind,
+        .archive = target_text(source, "archive"),
+        .url = target_text(source, "url"),
+        .branch = target_text(source, "branch"),
+        .commit = target_text(source, "commit"),
+        .rev = spec_number(source, "rev"),
+        .server = str_of(place->server),
+        .token = target_text(spec, "token") };
     if (from->archive.len == 0)
         from->archive = target_text(spec, "archive");
     if (from->rev == 0)
@@ -231,9 +251,12 @@ static void job_artifacts(const json_t *patterns, struct arena *arena, struct jo
             out->artifacts[k++] = str_dupz(arena, str_of(json_string_value(json_array_get(patterns, i))));
 }
 
-void target_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena, struct job *out)
+void target_job(
+    const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena, struct job *out)
 {
-    *out = (struct job){ .task = task, .fence = fence, .log_bytes_max = place->log_bytes_max, .grace_ms = place->grace_ms };
+    *out = (struct job){
+        .task = task, .fence = fence, .log_bytes_max = place->log_bytes_max, .grace_ms = place->grace_ms
+    };
     const struct target *target = NULL;
     for (size_t i = 0; i < sizeof targets / sizeof *targets && !target; i++)
         target = targets[i]->fits(spec) ? targets[i] : NULL;

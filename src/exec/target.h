@@ -1,8 +1,9 @@
-/* target: how a task becomes a process: a port with one operation and two backends, `shell` (command or script on the host) and
- * `container` (an image, through podman or docker).
+/* target: how a task becomes a process: a port with one operation and two backends, `shell` (command or script on the
+ * host) and `container` (an image, through podman or docker).
  *
- * The target gets the task's spec as the server sent it and fills in argv and environment; everything after that (spawn, limits, log,
- * end) is the same for all. To add a target: write target_NAME.c with a struct target, add it to the table in target.c. */
+ * The target gets the task's spec as the server sent it and fills in argv and environment; everything after that
+ * (spawn, limits, log, end) is the same for all. To add a target: write target_NAME.c with a struct target, add it to
+ * the table in target.c. */
 #ifndef WEIR_EXEC_TARGET_H
 #define WEIR_EXEC_TARGET_H
 
@@ -15,9 +16,9 @@ struct place {
     const char *dir;    /* absolute: DIR/shims/N, with work/ and io/ */
     const char *server; /* for WEIR_SERVER */
     const char *path, *lang;
-    const char *container;              /* podman or docker; NULL: none was found */
+    const char *container;                /* podman or docker; NULL: none was found */
     const char *const *container_options; /* between `run` and the image; NULL: none */
-    char **environ;                     /* the executor's own, for the container program */
+    char **environ;                       /* the executor's own, for the container program */
     uint64_t log_bytes_max;
     int64_t grace_ms;
 };
@@ -38,10 +39,13 @@ struct target {
 };
 extern const struct target target_shell, target_container;
 
-/* target_job: a grant's spec as a job. Never fails: a spec that can't be run becomes a job with a refusal. Strings live in the arena. */
-void target_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena, struct job *out);
+/* target_job: a grant's spec as a job. Never fails: a spec that can't be run becomes a job with a refusal. Strings live
+ * in the arena. */
+void target_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena,
+    struct job *out);
 
-/* What both targets need: the spec's command as argv behind n_head free places, or NULL when there is none; its script and shell. */
+/* What both targets need: the spec's command as argv behind n_head free places, or NULL when there is none; its script
+ * and shell. */
 char **target_argv(const json_t *spec, struct arena *arena, size_t n_head);
 struct str target_text(const json_t *spec, const char *key);
 

@@ -1,6 +1,6 @@
-/* target_container: a task with an image runs through podman or docker. The client's life isn't the container's: it writes the container's
- * id to io/cid, and the shim ends and removes the container by that id. An image that isn't here is pulled; what comes of that is the
- * container program's word, in the job's log. */
+/* target_container: a task with an image runs through podman or docker. The client's life isn't the container's: it
+ * writes the container's id to io/cid, and the shim ends and removes the container by that id. An image that isn't here
+ * is pulled; what comes of that is the container program's word, in the job's log. */
 #include "exec/target.h"
 
 #include <string.h>
@@ -16,18 +16,25 @@ static void refuse(struct job *job, int64_t exit_status, struct str why)
     job->refusal_exit = exit_status;
 }
 
-static void container_words(
-    const json_t *spec, const struct place *place, struct environment *env, const struct job *job, struct environment *out)
+static void container_words(const json_t *spec, const struct place *place, struct environment *env,
+    const struct job *job, struct environment *out)
 {
     struct arena *arena = env->arena;
     const struct str head[] = {
-        str_of(place->container), STR("run"), STR("--rm"), STR("--pull=missing"),
-        str_fmt(arena, "--cidfile=%s/io/cid", place->dir), str_fmt(arena, "--label=weir.task=%lld", (long long)job->task),
-        str_fmt(arena, "--volume=%s/work:/work", place->dir), str_fmt(arena, "--volume=%s/io:/weir", place->dir), STR("--workdir=/work"),
+        str_of(place->container),
+        STR("run"),
+        STR("--rm"),
+        STR("--pull=missing"),
+        str_fmt(arena, "--cidfile=%s/io/cid", place->dir),
+        str_fmt(arena, "--label=weir.task=%lld", (long long)job->task),
+        str_fmt(arena, "--volume=%s/work:/work", place->dir),
+        str_fmt(arena, "--volume=%s/io:/weir", place->dir),
+        STR("--workdir=/work"),
     };
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, head[i]);
-    static const char *const strict[] = { "--network=none", "--cap-drop=all", "--security-opt=no-new-privileges", NULL };
+    static const char *const strict[] = { "--network=none", "--cap-drop=all", "--security-opt=no-new-privileges",
+        NULL };
     for (const char *const *option = strict; job->strict && *option; option++)
         *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, str_of(*option));
     for (const char *const *option = place->container_options; option && *option; option++)
@@ -35,7 +42,8 @@ static void container_words(
     for (size_t i = 0; i < env->n; i++) {
         if (strncmp(env->list[i], "PATH=", 5) == 0) /* the image has its own */
             continue;
-        /* The token goes by its name, and its value in the client's environment: command lines are for everybody to read. */
+        /* The token goes by its name, and its value in the client's environment: command lines are for everybody to
+         * read. */
         bool secret = strncmp(env->list[i], "WEIR_TOKEN=", 11) == 0;
         struct str word = secret ? STR("--env=WEIR_TOKEN") : str_fmt(arena, "--env=%s", env->list[i]);
         *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, word);

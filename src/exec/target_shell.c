@@ -1,5 +1,5 @@
-/* target_shell: a command's argument list, or a script given as a file to its shell, as a plain process on the host. No shell ever sees a
- * string that we put together. */
+/* target_shell: a command's argument list, or a script given as a file to its shell, as a plain process on the host. No
+ * shell ever sees a string that we put together. */
 #include "exec/target.h"
 
 static bool shell_fits(const json_t *spec)

@@ -1,7 +1,7 @@
 /* tree: one pass over /proc makes a table of (pid, parent, group); everything else works on that table.
  *
- * Promises never to signal pid 1, this process, or what isn't a descendant in the picture. A process that vanished between the picture and
- * the signal is no fault. /proc that can't be read gives an empty picture. */
+ * Promises never to signal pid 1, this process, or what isn't a descendant in the picture. A process that vanished
+ * between the picture and the signal is no fault. /proc that can't be read gives an empty picture. */
 #include "exec/tree.h"
 
 #include <ctype.h>
@@ -73,7 +73,8 @@ static void tree_choose(struct tree *tree, pid_t root)
 {
     if (tree->n > 0)
         qsort(tree->rows, tree->n, sizeof *tree->rows, row_compare);
-    /* Parents mostly have smaller pids and so come first; a second pass finds the rest, and so on until nothing changes. */
+    /* Parents mostly have smaller pids and so come first; a second pass finds the rest, and so on until nothing
+     * changes. */
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t i = 0; i < tree->n; i++) {

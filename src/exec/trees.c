@@ -1,11 +1,11 @@
 /* trees: see trees.h.
  *
- * Promises: a tree under its name is whole; one that somebody holds open is never removed; hard links share files only because nobody
- * ever writes into one (source_export_changed makes new ones).
+ * Promises: a tree under its name is whole; one that somebody holds open is never removed; hard links share files only
+ * because nobody ever writes into one (source_export_changed makes new ones).
  *
- * Nothing is synced, so the files of a tree may be empty after a power cut: NAME.lock says in which boot of the machine the tree was made,
- * and one of another boot counts for nothing and goes. It also says when: a file that was written to since keeps a tree from being the base
- * of others.
+ * Nothing is synced, so the files of a tree may be empty after a power cut: NAME.lock says in which boot of the machine
+ * the tree was made, and one of another boot counts for nothing and goes. It also says when: a file that was written to
+ * since keeps a tree from being the base of others.
  *
  * When a tree can't be made from an older one it is made from nothing; only when that fails too the job hears of it. */
 #include "exec/trees.h"
@@ -47,9 +47,10 @@ struct tree_make { /* one that is being made */
     struct source_progress progress;
 };
 
-/* -- names ------------------------------------------------------------------------------------------------------------------- */
+/* --- names --- */
 
-/* A repository that was made anew at the same place has other files under the same numbers: Subversion says so in db/uuid. */
+/* A repository that was made anew at the same place has other files under the same numbers: Subversion says so in
+ * db/uuid. */
 static uint64_t repository_hash(const struct tree_wish *wish)
 {
     char path[PATH_MAX], text[256] = "";
@@ -57,7 +58,9 @@ static uint64_t repository_hash(const struct tree_wish *wish)
     if (str_starts(url, STR("file://")))
         url = str_sub(url, 7, url.len);
     snprintf(path, sizeof path, "%.*s/db/uuid", STR_ARG(url));
-    int fd = wish->kind == ARCHIVE_SVN && url.len > 0 && url.ptr[0] == '/' ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    int fd = wish->kind == ARCHIVE_SVN && url.len > 0 && url.ptr[0] == '/'
+                 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+                 : -1;
     if (fd >= 0) {
         ssize_t n = read(fd, text, sizeof text - 1);
         text[n > 0 ? n : 0] = '\0';
@@ -79,7 +82,8 @@ static bool name_make(const struct tree_wish *wish, struct tree_name *out, struc
         STR_ARG(git ? wish->commit : (struct str){ 0 }));
     out->prefix = (size_t)prefix;
     bool bad = wish->archive.len == 0 || wish->archive.len > 100 || wish->archive.ptr[0] == '.' || wish->rev < 0 ||
-               memchr(wish->archive.ptr, '/', wish->archive.len) || (git && (wish->commit.len == 0 || wish->commit.len > 64)) ||
+               memchr(wish->archive.ptr, '/', wish->archive.len) ||
+               (git && (wish->commit.len == 0 || wish->commit.len > 64)) ||
                (git && memchr(wish->commit.ptr, '/', wish->commit.len)) || (size_t)(prefix + n) >= sizeof out->z;
     return !bad || err_set(err, ERR_invalid, "the grant names no revision that could be checked out");
 }
@@ -100,9 +104,10 @@ static struct source_ident ident_of(struct str rev_and_commit)
     return ident;
 }
 
-/* -- locks ------------------------------------------------------------------------------------------------------------------- */
+/* --- locks --- */
 
-/* lock_take: -1: errno. A lock file that was removed while we waited for it counts for nothing: again with the new one. */
+/* lock_take: -1: errno. A lock file that was removed while we waited for it counts for nothing: again with the new one.
+ */
 static int lock_take(int trees_fd, const char *tree, int how)
 {
     char name[NAME_BYTES + 8];
@@ -116,7 +121,8 @@ static int lock_take(int trees_fd, const char *tree, int how)
         do
             done = flock(fd, how);
         while (done < 0 && errno == EINTR);
-        if (done == 0 && fstat(fd, &mine) == 0 && fstatat(trees_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == there.st_ino)
+        if (done == 0 && fstat(fd, &mine) == 0 && fstatat(trees_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+            mine.st_ino == there.st_ino)
             return fd;
         int fault = errno;
         close(fd);
@@ -126,9 +132,9 @@ static int lock_take(int trees_fd, const char *tree, int how)
     }
 }
 
-struct tree_note { /* what NAME.lock says of the tree: BYTES, then BOOT MADE */
-    uint64_t bytes;    /* what it cost, for the limit */
-    int64_t made_ms;   /* wall ms */
+struct tree_note {   /* what NAME.lock says of the tree: BYTES, then BOOT MADE */
+    uint64_t bytes;  /* what it cost, for the limit */
+    int64_t made_ms; /* wall ms */
     bool of_this_boot;
 };
 
@@ -142,7 +148,8 @@ static struct tree_note note_read(int lock_fd)
     if (!str_to_u64(line, &note.bytes))
         note.bytes = 0;
     struct boot_id now = clock_boot_id();
-    note.of_this_boot = str_cut(&rest, ' ', &boot) && boot.len > 0 && str_eqz(boot, now.z) && str_to_i64(str_trim(rest), &note.made_ms);
+    note.of_this_boot =
+        str_cut(&rest, ' ', &boot) && boot.len > 0 && str_eqz(boot, now.z) && str_to_i64(str_trim(rest), &note.made_ms);
     return note;
 }
 
@@ -160,7 +167,7 @@ static int tree_open(int trees_fd, const char *name)
     return openat(trees_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* -- making one --------------------------------------------------------------------------------------------------------------- */
+/* --- making one --- */
 
 static void make_say(struct tree_make *make)
 {
@@ -169,8 +176,8 @@ static void make_say(struct tree_make *make)
         return;
     char line[200];
     make->said_ms = now;
-    snprintf(line, sizeof line, "checking out revision %" PRId64 ": %" PRIu64 " files, %" PRIu64 " MiB so far", make->wish->rev,
-        make->progress.files, make->progress.bytes >> 20);
+    snprintf(line, sizeof line, "checking out revision %" PRId64 ": %" PRIu64 " files, %" PRIu64 " MiB so far",
+        make->wish->rev, make->progress.files, make->progress.bytes >> 20);
     make->say(line);
 }
 
@@ -202,7 +209,8 @@ static bool base_find(const struct tree_make *make, struct base *out)
     }
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         struct str name = str_of(entry->d_name);
-        if (name.len >= NAME_BYTES || strncmp(entry->d_name, make->name->z, make->name->prefix) != 0 || str_ends(name, STR(".lock")))
+        if (name.len >= NAME_BYTES || strncmp(entry->d_name, make->name->z, make->name->prefix) != 0 ||
+            str_ends(name, STR(".lock")))
             continue;
         int64_t rev = ident_of(str_sub(name, make->name->prefix, name.len)).rev;
         bool older = rev <= wanted, older_known = out->rev >= 0 && out->rev <= wanted;
@@ -289,12 +297,13 @@ static bool make_download(struct tree_make *make, struct err *err)
     int status = 0;
     bool good = client != NULL;
     if (good) {
-        struct str path = str_fmt(
-            &arena, "/v1/archives/%.*s/revisions/%" PRId64 "/tree", STR_ARG(client_encode(&arena, wish->archive)), wish->rev);
+        struct str path = str_fmt(&arena, "/v1/archives/%.*s/revisions/%" PRId64 "/tree",
+            STR_ARG(client_encode(&arena, wish->archive)), wish->rev);
         untar_init(&down.untar, make->tmp_fd);
         buf_init(&down.refusal, 1 << 16);
         struct err lost = { .code = ERR_none };
-        good = client_stream(client, "GET", str_dupz(&arena, path), NULL, download_piece, &down, &status, &lost) && !down.failed;
+        good = client_stream(client, "GET", str_dupz(&arena, path), NULL, download_piece, &down, &status, &lost) &&
+               !down.failed;
         if (!good && !down.failed)
             err_set(err, lost.code, "%s", lost.text);
         if (good && status / 100 != 2) {
@@ -353,11 +362,13 @@ static int tmp_open(int trees_fd, char *name, size_t size)
     return fd;
 }
 
-static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct tree_name *name, void (*say)(const char *line), int lock_fd,
-    struct err *err)
+static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct tree_name *name,
+    void (*say)(const char *line), int lock_fd, struct err *err)
 {
     char tmp[64];
-    struct tree_make make = { .trees_fd = trees_fd, .wish = wish, .name = name, .say = say, .began_ms = clock_boot_ms() };
+    struct tree_make make = {
+        .trees_fd = trees_fd, .wish = wish, .name = name, .say = say, .began_ms = clock_boot_ms()
+    };
     make.tmp_fd = tmp_open(trees_fd, tmp, sizeof tmp);
     if (make.tmp_fd < 0)
         return err_set(err, ERR_io, "a folder for the tree can't be made: %s", strerrordesc_np(errno));
@@ -373,7 +384,7 @@ static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct t
     return true;
 }
 
-/* -- keeping within limits ------------------------------------------------------------------------------------------------------ */
+/* --- keeping within limits --- */
 
 struct tree_row {
     char name[NAME_BYTES];
@@ -467,7 +478,7 @@ static void trees_trim(int trees_fd, struct trees_limits limits)
     arena_release(&arena);
 }
 
-/* -- the whole ------------------------------------------------------------------------------------------------------------------- */
+/* --- the whole --- */
 
 /* tree_use: the tree with its lock for reading; false: it isn't there. One of another boot goes. */
 static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_lock_fd)
@@ -494,8 +505,8 @@ static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_
     return true;
 }
 
-bool trees_take(int trees_fd, const struct tree_wish *wish, struct trees_limits limits, void (*say)(const char *line), int *out_tree_fd,
-    int *out_lock_fd, struct err *err)
+bool trees_take(int trees_fd, const struct tree_wish *wish, struct trees_limits limits, void (*say)(const char *line),
+    int *out_tree_fd, int *out_lock_fd, struct err *err)
 {
     enum { ROUNDS = 5 }; /* made, and taken away before we could hold it: possible, not likely */
     struct tree_name name;

@@ -16,7 +16,16 @@
 enum { BLOCK = 512, EXTRA_MAX = 1 << 20 };
 
 /* Fields of a header block. */
-enum { AT_NAME = 0, AT_MODE = 100, AT_SIZE = 124, AT_SUM = 148, AT_TYPE = 156, AT_LINK = 157, AT_MAGIC = 257, AT_PREFIX = 345 };
+enum {
+    AT_NAME = 0,
+    AT_MODE = 100,
+    AT_SIZE = 124,
+    AT_SUM = 148,
+    AT_TYPE = 156,
+    AT_LINK = 157,
+    AT_MAGIC = 257,
+    AT_PREFIX = 345
+};
 
 void untar_init(struct untar *untar, int root_fd)
 {
@@ -38,7 +47,9 @@ void untar_release(struct untar *untar)
 
 static bool untar_fail(struct err *err, struct str path, int fault)
 {
-    enum err_code code = fault == ENOSPC || fault == EDQUOT ? ERR_disk_full : fault == ELOOP || fault == EXDEV ? ERR_invalid : ERR_io;
+    enum err_code code = fault == ENOSPC || fault == EDQUOT ? ERR_disk_full
+                         : fault == ELOOP || fault == EXDEV ? ERR_invalid
+                                                            : ERR_io;
     return err_set(err, code, "can't unpack '%.*s': %s", STR_ARG(str_sub(path, 0, 200)), strerrordesc_np(fault));
 }
 
@@ -67,7 +78,7 @@ static bool sum_good(const char *block)
     return field_octal(block, AT_SUM, 8, &wanted) && wanted == sum;
 }
 
-/* -- where things go ------------------------------------------------------------------------------------------------------- */
+/* --- where things go --- */
 
 static bool path_good(struct str path)
 {
@@ -83,7 +94,8 @@ static bool path_good(struct str path)
 /* folder_open: the folder of a path, made where it isn't; never through a link. -1: errno. */
 static int folder_open(int root_fd, struct str path)
 {
-    struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+    struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
     char z[PATH_MAX];
     snprintf(z, sizeof z, "%.*s", STR_ARG(path));
     if (path.len == 0)
@@ -96,7 +108,9 @@ static int folder_open(int root_fd, struct str path)
     if (parent < 0)
         return -1;
     const char *name = z + slash + 1;
-    fd = mkdirat(parent, name, 0777) == 0 || errno == EEXIST ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    fd = mkdirat(parent, name, 0777) == 0 || errno == EEXIST
+             ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+             : -1;
     int fault = errno;
     close(parent);
     errno = fault;
@@ -112,7 +126,8 @@ static bool entry_make(struct untar *untar, char type, struct str path, struct s
     if (path.len == 0 || str_eqz(path, "."))
         return type == '5' || err_set(err, ERR_invalid, "the tar has an entry without a name");
     if (!path_good(path))
-        return err_set(err, ERR_invalid, "the tar has a name that leads elsewhere: '%.*s'", STR_ARG(str_sub(path, 0, 200)));
+        return err_set(
+            err, ERR_invalid, "the tar has a name that leads elsewhere: '%.*s'", STR_ARG(str_sub(path, 0, 200)));
     if (++untar->files > UNTAR_FILES_MAX)
         return err_set(err, ERR_body_too_large, "the tar has more than %u entries", UNTAR_FILES_MAX);
     ptrdiff_t slash = str_rindex(path, '/');
@@ -127,14 +142,15 @@ static bool entry_make(struct untar *untar, char type, struct str path, struct s
     if (type == '2' && symlinkat(target, parent, name) < 0)
         fault = errno;
     if (type == '0') {
-        untar->file_fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0100 ? 0777 : 0666);
+        untar->file_fd =
+            openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0100 ? 0777 : 0666);
         fault = untar->file_fd < 0 ? errno : 0;
     }
     close(parent);
     return fault == 0 || untar_fail(err, path, fault);
 }
 
-/* -- headers ---------------------------------------------------------------------------------------------------------------- */
+/* --- headers --- */
 
 /* pax_read: "LEN KEY=VALUE\n" records for the next entry. */
 static bool pax_read(struct untar *untar, struct err *err)
@@ -143,12 +159,14 @@ static bool pax_read(struct untar *untar, struct err *err)
     while (rest.len > 0) {
         ptrdiff_t blank = str_index(rest, ' ');
         uint64_t len = 0;
-        if (blank <= 0 || !str_to_u64(str_sub(rest, 0, (size_t)blank), &len) || len <= (uint64_t)blank + 2 || len > rest.len)
+        if (blank <= 0 || !str_to_u64(str_sub(rest, 0, (size_t)blank), &len) || len <= (uint64_t)blank + 2 ||
+            len > rest.len)
             return err_set(err, ERR_invalid, "the tar has a damaged pax header");
         struct str record = str_sub(rest, (size_t)blank + 1, (size_t)len - 1);
         rest = str_sub(rest, (size_t)len, rest.len);
         ptrdiff_t equal = str_index(record, '=');
-        struct str key = str_sub(record, 0, equal < 0 ? 0 : (size_t)equal), value = str_sub(record, (size_t)(equal + 1), record.len);
+        struct str key = str_sub(record, 0, equal < 0 ? 0 : (size_t)equal),
+                   value = str_sub(record, (size_t)(equal + 1), record.len);
         struct buf *text = str_eqz(key, "path") ? &untar->path : str_eqz(key, "linkpath") ? &untar->link : NULL;
         if (text != NULL) {
             buf_reset(text);
@@ -176,7 +194,8 @@ static bool header_read(struct untar *untar, struct err *err)
     if (untar->extended && size > EXTRA_MAX)
         return err_set(err, ERR_invalid, "the tar has a pax header of %llu bytes", (unsigned long long)size);
     if (!untar->extended && strchr("025", type) == NULL)
-        return err_set(err, ERR_invalid, "the tar has an entry of a kind that isn't taken ('%c')", type >= ' ' ? type : '?');
+        return err_set(
+            err, ERR_invalid, "the tar has an entry of a kind that isn't taken ('%c')", type >= ' ' ? type : '?');
     if (type == '2' || type == '5')
         size = 0;
     untar->left = size;

@@ -1,5 +1,5 @@
-/* workdir: see workdir.h. Works on descriptors only, so that a job that swaps a directory for a link while it is being removed gains
- * nothing. Depth is bounded by descending one level at a time and starting over, not by recursion. */
+/* workdir: see workdir.h. Works on descriptors only, so that a job that swaps a directory for a link while it is being
+ * removed gains nothing. Depth is bounded by descending one level at a time and starting over, not by recursion. */
 #include "exec/workdir.h"
 
 #include <dirent.h>
@@ -30,7 +30,8 @@ static int child_open(int fd, const char *name, dev_t device)
     return child;
 }
 
-/* Removes what can be removed in fd, up to `depth` levels down. true: it is empty now. *progress: something went away. fd is closed. */
+/* Removes what can be removed in fd, up to `depth` levels down. true: it is empty now. *progress: something went away.
+ * fd is closed. */
 static bool dir_empty(int fd, dev_t device, int depth, bool *progress)
 {
     fchmod(fd, 0700);
@@ -57,7 +58,8 @@ static bool dir_empty(int fd, dev_t device, int depth, bool *progress)
     return empty;
 }
 
-/* A chain deeper than DEPTH_OPEN: its lower part is hung directly beneath the top, so each round takes DEPTH_OPEN levels away. */
+/* A chain deeper than DEPTH_OPEN: its lower part is hung directly beneath the top, so each round takes DEPTH_OPEN
+ * levels away. */
 static bool dir_hoist(int top, dev_t device, int round)
 {
     int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -157,8 +159,8 @@ bool workdir_remove(int dir_fd, const char *name)
 static bool dir_named(int dir_fd, const char *name, int fd)
 {
     struct stat here, there;
-    return fstat(fd, &here) == 0 && fstatat(dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino &&
-           here.st_dev == there.st_dev && (here.st_mode & 0700) == 0700;
+    return fstat(fd, &here) == 0 && fstatat(dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           here.st_ino == there.st_ino && here.st_dev == there.st_dev && (here.st_mode & 0700) == 0700;
 }
 
 bool workdir_clean(int dir_fd, const char *name, int *fd)

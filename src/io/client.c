@@ -1,9 +1,9 @@
-/* client: HTTP requests through libcurl: one easy handle for the blocking calls, a multi handle whose sockets and timer live in our
- * loop for the others.
+/* client: HTTP requests through libcurl: one easy handle for the blocking calls, a multi handle whose sockets and timer
+ * live in our loop for the others.
  *
- * Promises: connections are used again; nothing follows a redirect, asks a proxy for a local address, waits for "100 Continue" or raises a
- * signal; an answer is held in memory up to ANSWER_MAX and refused beyond. libcurl calls back into us while it works: in that time
- * requests are only marked, and taken down when it has returned.
+ * Promises: connections are used again; nothing follows a redirect, asks a proxy for a local address, waits for "100
+ * Continue" or raises a signal; an answer is held in memory up to ANSWER_MAX and refused beyond. libcurl calls back
+ * into us while it works: in that time requests are only marked, and taken down when it has returned.
  *
  * Whatever keeps an answer from coming is the error `unreachable`, or `untrusted`, in words that name the server. */
 #include "io/client.h"
@@ -109,10 +109,12 @@ static bool client_set_server(struct client *client, const char *server, struct 
     bool http = str_starts(s, STR("http://")), https = str_starts(s, STR("https://"));
     size_t head = http ? 7 : 8;
     if ((!http && !https) || s.len <= head || s.ptr[head] == '/')
-        return err_set(err, ERR_usage, "the server '%s' must be http://HOST:PORT, https://HOST:PORT or unix:PATH", server);
+        return err_set(
+            err, ERR_usage, "the server '%s' must be http://HOST:PORT, https://HOST:PORT or unix:PATH", server);
     for (size_t i = 0; i < s.len; i++)
         if ((unsigned char)s.ptr[i] <= ' ' || s.ptr[i] == '@' || s.ptr[i] == '?' || s.ptr[i] == '#')
-            return err_set(err, ERR_usage, "the server '%s' must be http://HOST:PORT, https://HOST:PORT or unix:PATH", server);
+            return err_set(
+                err, ERR_usage, "the server '%s' must be http://HOST:PORT, https://HOST:PORT or unix:PATH", server);
     client->base = client_copy(server);
     for (size_t n = s.len; n > head && client->base[n - 1] == '/'; n--)
         client->base[n - 1] = '\0';
@@ -255,7 +257,7 @@ void client_close(struct client *client)
     mem_free(client);
 }
 
-/* -- one request ------------------------------------------------------------------------------------------------------- */
+/* --- one request --- */
 
 static size_t request_on_body(char *bytes, size_t size, size_t n, void *owner)
 {
@@ -289,7 +291,8 @@ static void request_add_header(struct client_request *request, const char *name,
         mem_free(line);
 }
 
-static bool request_set_headers(struct client_request *request, const char *content_type, const char *const *headers, struct err *err)
+static bool request_set_headers(
+    struct client_request *request, const char *content_type, const char *const *headers, struct err *err)
 {
     struct client *client = request->client;
     static const char *const unwanted[] = { "Expect:", "Accept-Encoding:" };
@@ -383,8 +386,8 @@ static void request_set_connection(struct client_request *request, int64_t timeo
     curl_easy_setopt(easy, CURLOPT_PRIVATE, request);
 }
 
-static bool request_set(struct client_request *request, const char *method, const char *path, struct str body, const char *content_type,
-    const char *const *headers, int64_t timeout_ms, struct err *err)
+static bool request_set(struct client_request *request, const char *method, const char *path, struct str body,
+    const char *content_type, const char *const *headers, int64_t timeout_ms, struct err *err)
 {
     struct client *client = request->client;
     if (!request_set_headers(request, content_type, headers, err))
@@ -401,24 +404,29 @@ static bool request_set(struct client_request *request, const char *method, cons
     return true;
 }
 
-/* Words of the library, or of an alert of the other side, and what they mean for a person. The first row that fits counts. */
+/* Words of the library, or of an alert of the other side, and what they mean for a person. The first row that fits
+ * counts. */
 static const struct {
     CURLcode result; /* CURL_LAST: any */
     const char *words, *meaning;
     enum err_code code;
 } trust_faults[] = {
     { CURLE_PEER_FAILED_VERIFICATION, "expired", "its certificate has expired: renew it at the server", ERR_untrusted },
-    { CURLE_PEER_FAILED_VERIFICATION, "not yet valid", "its certificate isn't valid yet: look at the clocks of both machines",
-        ERR_untrusted },
-    { CURLE_PEER_FAILED_VERIFICATION, "subject name", "its certificate is for another name: use a name that stands in it", ERR_untrusted },
+    { CURLE_PEER_FAILED_VERIFICATION, "not yet valid",
+        "its certificate isn't valid yet: look at the clocks of both machines", ERR_untrusted },
+    { CURLE_PEER_FAILED_VERIFICATION, "subject name",
+        "its certificate is for another name: use a name that stands in it", ERR_untrusted },
     { CURLE_PEER_FAILED_VERIFICATION, "",
-        "no CA that is trusted here has signed its certificate: name the one that did with --ca F or WEIR_CA", ERR_untrusted },
-    { CURLE_SSL_CACERT_BADFILE, "", "the CA file can't be used: it must hold certificates in PEM form", ERR_untrusted },
-    { CURLE_SSL_CERTPROBLEM, "", "the client certificate and key can't be used: PEM, without a passphrase, belonging together",
+        "no CA that is trusted here has signed its certificate: name the one that did with --ca F or WEIR_CA",
         ERR_untrusted },
-    { CURL_LAST, "certificate required", "the server wants a client certificate: --client-cert F --client-key F", ERR_untrusted },
+    { CURLE_SSL_CACERT_BADFILE, "", "the CA file can't be used: it must hold certificates in PEM form", ERR_untrusted },
+    { CURLE_SSL_CERTPROBLEM, "",
+        "the client certificate and key can't be used: PEM, without a passphrase, belonging together", ERR_untrusted },
+    { CURL_LAST, "certificate required", "the server wants a client certificate: --client-cert F --client-key F",
+        ERR_untrusted },
     { CURL_LAST, "alert handshake failure",
-        "the server wants a client certificate (--client-cert F --client-key F), or speaks no cipher that we do", ERR_untrusted },
+        "the server wants a client certificate (--client-cert F --client-key F), or speaks no cipher that we do",
+        ERR_untrusted },
     { CURL_LAST, "alert unknown ca", "the server doesn't know the CA of the client certificate", ERR_untrusted },
     { CURL_LAST, "alert certificate expired", "the client certificate has expired", ERR_untrusted },
     { CURL_LAST, "alert bad certificate", "the server doesn't take the client certificate", ERR_untrusted },
@@ -430,7 +438,8 @@ static const struct {
 static bool trust_fault(const char *server, CURLcode result, const char *words, struct err *err)
 {
     for (size_t i = 0; i < sizeof trust_faults / sizeof *trust_faults; i++) {
-        if ((trust_faults[i].result != CURL_LAST && trust_faults[i].result != result) || !strstr(words, trust_faults[i].words))
+        if ((trust_faults[i].result != CURL_LAST && trust_faults[i].result != result) ||
+            !strstr(words, trust_faults[i].words))
             continue;
         err_set(err, trust_faults[i].code, "%s: %s (%s)", server, trust_faults[i].meaning, words);
         return true;
@@ -438,7 +447,8 @@ static bool trust_fault(const char *server, CURLcode result, const char *words, 
     return false;
 }
 
-/* verify_words: libcurl keeps the words of a request's first fault, that of an old connection, when a new one is then refused. */
+/* verify_words: libcurl keeps the words of a request's first fault, that of an old connection, when a new one is then
+ * refused. */
 static const char *verify_words(CURL *easy, const char *words)
 {
     enum { NOT_YET_VALID = 9, EXPIRED = 10 }; /* X509_V_ERR_CERT_... of OpenSSL */
@@ -473,13 +483,15 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
         words = verify_words(request->easy, words);
     if (result == CURLE_COULDNT_CONNECT && (os_errno == EACCES || os_errno == EPERM))
         return err_set(err, ERR_forbidden, "%s: %s", server, words);
-    return trust_fault(server, result, words, err) ? false : err_set(err, ERR_unreachable, CLIENT_NOBODY "%s: %s", server, words);
+    return trust_fault(server, result, words, err)
+               ? false
+               : err_set(err, ERR_unreachable, CLIENT_NOBODY "%s: %s", server, words);
 }
 
-/* -- blocking ---------------------------------------------------------------------------------------------------------- */
+/* --- blocking --- */
 
-static bool client_perform(struct client *client, struct client_request *request, const char *method, const char *path, struct str body,
-    const char *content_type, const char *const *headers, int64_t timeout_ms, struct err *err)
+static bool client_perform(struct client *client, struct client_request *request, const char *method, const char *path,
+    struct str body, const char *content_type, const char *const *headers, int64_t timeout_ms, struct err *err)
 {
     if (!client->blocking)
         client->blocking = curl_easy_init();
@@ -520,7 +532,7 @@ bool client_stream(struct client *client, const char *method, const char *path, 
     return ok;
 }
 
-/* -- on the loop ------------------------------------------------------------------------------------------------------- */
+/* --- on the loop --- */
 
 /* client_settle: takes down what has ended and tells its owner. */
 static void client_settle(struct client *client)
@@ -626,8 +638,8 @@ static int client_on_socket(CURL *easy, curl_socket_t fd, int what, void *owner,
     return 0;
 }
 
-static struct client_request *client_begin(struct client *client, struct client_request *request, const char *method, const char *path,
-    struct str body, const char *content_type, const char *const *headers, int64_t timeout_ms)
+static struct client_request *client_begin(struct client *client, struct client_request *request, const char *method,
+    const char *path, struct str body, const char *content_type, const char *const *headers, int64_t timeout_ms)
 {
     ASSERT(client->multi && !client->in_curl);
     request->client = client;
@@ -648,17 +660,18 @@ static struct client_request *client_begin(struct client *client, struct client_
     return request;
 }
 
-struct client_request *client_start(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
-    int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner), void *owner)
+struct client_request *client_start(struct client *client, const char *method, const char *path, struct str body,
+    const char *content_type, int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner),
+    void *owner)
 {
     struct client_request *request = mem_alloc(sizeof *request);
     *request = (struct client_request){ .done = done, .owner = owner };
     return client_begin(client, request, method, path, body, content_type, NULL, timeout_ms);
 }
 
-struct client_request *client_follow(struct client *client, const char *method, const char *path, const char *const *headers,
-    bool (*piece)(int status, struct str bytes, void *owner), void (*done)(struct client_response *, struct err *, void *owner),
-    void *owner)
+struct client_request *client_follow(struct client *client, const char *method, const char *path,
+    const char *const *headers, bool (*piece)(int status, struct str bytes, void *owner),
+    void (*done)(struct client_response *, struct err *, void *owner), void *owner)
 {
     struct client_request *request = mem_alloc(sizeof *request);
     *request = (struct client_request){ .piece = piece, .done = done, .owner = owner };
@@ -675,7 +688,7 @@ void client_cancel(struct client *client, struct client_request *request)
     request_free(request);
 }
 
-/* -- answers that refuse ----------------------------------------------------------------------------------------------- */
+/* --- answers that refuse --- */
 
 static enum err_code problem_code(int status)
 {
@@ -752,8 +765,8 @@ struct str client_encode(struct arena *arena, struct str part)
     size_t n = 0;
     for (size_t i = 0; i < part.len; i++) {
         unsigned char c = (unsigned char)part.ptr[i];
-        bool plain =
-            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                     c == '.' || c == '_' || c == '~';
         if (plain) {
             out[n++] = (char)c;
         } else {

@@ -174,7 +174,8 @@ static int tcp_open(const char *address, char *host, size_t host_size, bool list
     int saved = errno;
     freeaddrinfo(found);
     if (fd < 0)
-        err_set(err, saved == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s%s", address, strerrordesc_np(saved),
+        err_set(err, saved == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s%s", address,
+            strerrordesc_np(saved),
             saved == EADDRINUSE ? "; end what listens there, or choose another address with --listen" : "");
     return fd;
 }
@@ -200,8 +201,8 @@ static bool door_open_tcp(struct door *door, const char *address, bool tls, stru
     struct sockaddr_in in;
     memcpy(&in, &bound, sizeof in); /* the port stands at the same place in sockaddr_in6 */
     bool brackets = strchr(host, ':') != NULL;
-    snprintf(door->url, sizeof door->url, "%s://%s%s%s:%u", tls ? "https" : "http", brackets ? "[" : "", host, brackets ? "]" : "",
-        (unsigned)ntohs(in.sin_port));
+    snprintf(door->url, sizeof door->url, "%s://%s%s%s:%u", tls ? "https" : "http", brackets ? "[" : "", host,
+        brackets ? "]" : "", (unsigned)ntohs(in.sin_port));
     leaf_open(door, &door->tcp, fd);
     return true;
 }
@@ -242,7 +243,8 @@ static bool door_open_local(struct door *door, const char *path, struct err *err
     /* Nobody can connect before listen: the mode is right by then. */
     if (bind(fd, (const struct sockaddr *)&at, sizeof at) != 0 || chmod(path, 0600) != 0 || lstat(path, &st) != 0 ||
         listen(fd, DOOR_BACKLOG) != 0) {
-        err_set(err, errno == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s", path, strerrordesc_np(errno));
+        err_set(
+            err, errno == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s", path, strerrordesc_np(errno));
         close(fd);
         return false;
     }
@@ -253,13 +255,14 @@ static bool door_open_local(struct door *door, const char *path, struct err *err
     return true;
 }
 
-struct door *door_open(
-    struct loop *loop, const char *address, bool tls, const char *socket_path, door_visit *visit, void *owner, struct err *err)
+struct door *door_open(struct loop *loop, const char *address, bool tls, const char *socket_path, door_visit *visit,
+    void *owner, struct err *err)
 {
     struct door *door = mem_alloc(sizeof *door);
     *door = (struct door){ .loop = loop, .reserve = reserve_open(), .visit = visit, .owner = owner };
     door->rest = (struct loop_timer){ .due = door_on_rested, .owner = door };
-    if ((address && !door_open_tcp(door, address, tls, err)) || (socket_path && !door_open_local(door, socket_path, err))) {
+    if ((address && !door_open_tcp(door, address, tls, err)) ||
+        (socket_path && !door_open_local(door, socket_path, err))) {
         door_close(door);
         return NULL;
     }
@@ -276,7 +279,8 @@ void door_close(struct door *door)
     if (door->reserve >= 0)
         close(door->reserve);
     struct stat st;
-    if (door->socket_path && lstat(door->socket_path, &st) == 0 && st.st_dev == door->socket_dev && st.st_ino == door->socket_ino)
+    if (door->socket_path && lstat(door->socket_path, &st) == 0 && st.st_dev == door->socket_dev &&
+        st.st_ino == door->socket_ino)
         unlink(door->socket_path);
     mem_free(door->socket_path);
     mem_free(door);

@@ -1,4 +1,5 @@
-/* drain: sees refused connections out (see door.h): reads what still comes, and throws it away, until the client closes.
+/* drain: sees refused connections out (see door.h): reads what still comes, and throws it away, until the client
+ * closes.
  *
  * At most DRAIN_MAX at a time, each for DRAIN_MS and DRAIN_BYTES: an attacker gains nothing by coming here.
  *

@@ -1,6 +1,7 @@
 /* fsx: write, sync, rename, sync the folder (see fsx.h).
  *
- * Promises that a file which was reported as replaced is on disk, under its name, with its content: close and fsync errors count.
+ * Promises that a file which was reported as replaced is on disk, under its name, with its content: close and fsync
+ * errors count.
  *
  * A failed replacement leaves the old file and nothing beside it. */
 #include "io/fsx.h"
@@ -109,7 +110,10 @@ bool fsx_read(const char *path, size_t limit, struct arena *arena, struct str *o
         return err_set(err, ERR_io, "can't read %s: it isn't a file", path);
     }
     /* Files in /proc have size 0, and any may grow while it is read: the size is only a first guess. */
-    size_t room = st.st_size > 0 && (uint64_t)st.st_size < limit ? (size_t)st.st_size : limit < 4096 ? limit : 4096, n = 0;
+    size_t room = st.st_size > 0 && (uint64_t)st.st_size < limit ? (size_t)st.st_size
+                  : limit < 4096                                 ? limit
+                                                                 : 4096,
+           n = 0;
     char *bytes = mem_alloc(room + 2);
     int fault = 0;
     for (;;) {

@@ -1,7 +1,7 @@
 /* fsx: files that must be whole after a power cut, and the few other things that servers do with a file system.
  *
- * Every function returns false and fills err with the path and the system's words: not_found (it isn't there), disk_full (no room, or the
- * quota), io (the rest). */
+ * Every function returns false and fills err with the path and the system's words: not_found (it isn't there),
+ * disk_full (no room, or the quota), io (the rest). */
 #ifndef WEIR_IO_FSX_H
 #define WEIR_IO_FSX_H
 
@@ -10,10 +10,12 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-/* fsx_replace: the file holds either its old bytes or these, whatever happens: written beside it, synced, renamed, folder synced. */
+/* fsx_replace: the file holds either its old bytes or these, whatever happens: written beside it, synced, renamed,
+ * folder synced. */
 bool fsx_replace(const char *path, struct str bytes, mode_t mode, struct err *err);
 
-/* fsx_read: the whole file, in the arena, NUL-terminated beyond its end; body_too_large when it is over limit. Only regular files. */
+/* fsx_read: the whole file, in the arena, NUL-terminated beyond its end; body_too_large when it is over limit. Only
+ * regular files. */
 bool fsx_read(const char *path, size_t limit, struct arena *arena, struct str *out, struct err *err);
 
 /* fsx_make_dirs: like mkdir -p; folders that are made get `mode` whatever the umask, the others stay as they are. */

@@ -1,7 +1,9 @@
-/* http: the server: who comes in, who has waited too long, who is to be seen to before the loop sleeps (see http_connection.h).
+/* http: the server: who comes in, who has waited too long, who is to be seen to before the loop sleeps (see
+ * http_connection.h).
  *
- * A connection is watched once, edge by edge, from its first byte to its last: an answer of a later turn costs no system call but its own
- * sending. Every wait of a client's making has a clock: a list in the order of beginning and one timer for all of it.
+ * A connection is watched once, edge by edge, from its first byte to its last: an answer of a later turn costs no
+ * system call but its own sending. Every wait of a client's making has a clock: a list in the order of beginning and
+ * one timer for all of it.
  *
  * Faults of a client end its connection, after a problem+json where the protocol still has room for one. */
 #include "io/http.h"
@@ -27,7 +29,7 @@ enum {
     LEAVING_MS = 250
 };
 
-/* -- life of a connection ------------------------------------------------------------------------------------------------ */
+/* --- life of a connection --- */
 
 static void peer_describe(struct http_peer *peer, const struct sockaddr *address)
 {
@@ -71,7 +73,8 @@ void http_connection_close(struct http_connection *connection)
         loop_remove(server->loop, &connection->watch);
         wire->ops->end(wire);
         /* Closing with unread bytes resets the connection, and the last answer is lost. */
-        bool left = connection->refused || (connection->closing && ioctl(wire->fd, FIONREAD, &unread) == 0 && unread > 0);
+        bool left =
+            connection->refused || (connection->closing && ioctl(wire->fd, FIONREAD, &unread) == 0 && unread > 0);
         if (left && !server->closing)
             drain_take(server->drain, wire->fd);
         else
@@ -171,7 +174,7 @@ static void connection_open(struct http_server *server, int fd, const struct soc
     loop_add(server->loop, &connection->watch, connection->watched);
 }
 
-/* -- clocks ------------------------------------------------------------------------------------------------------------------ */
+/* --- clocks --- */
 
 static int64_t clock_ms(const struct http_server *server, const struct list *clock)
 {
@@ -206,7 +209,8 @@ void http_connection_clock(struct http_connection *connection, struct list *cloc
 static int64_t clock_deadline(const struct http_connection *connection)
 {
     size_t came = connection->phase == HTTP_BODY ? connection->body.len : 0;
-    return connection->clock_since + clock_ms(connection->server, connection->clock) + (int64_t)(came * 1000 / BODY_RATE);
+    return connection->clock_since + clock_ms(connection->server, connection->clock) +
+           (int64_t)(came * 1000 / BODY_RATE);
 }
 
 /* clock_run: `late` takes those whose time is over out of the list. */
@@ -271,7 +275,7 @@ static void http_on_writing(struct loop_timer *timer)
     clock_run(server, &server->writing, http_connection_lose);
 }
 
-/* -- the server --------------------------------------------------------------------------------------------------------------- */
+/* --- the server --- */
 
 static void dead_free(struct http_server *server)
 {
@@ -280,7 +284,8 @@ static void dead_free(struct http_server *server)
         connection_free(CONTAINER_OF(node, struct http_connection, due));
 }
 
-/* http_before_wait: once around those that are due; who becomes due by that comes in the next iteration, which doesn't wait. */
+/* http_before_wait: once around those that are due; who becomes due by that comes in the next iteration, which doesn't
+ * wait. */
 static int64_t http_before_wait(void *owner)
 {
     struct http_server *server = owner;
@@ -335,7 +340,8 @@ struct http_server *http_server_open(struct loop *loop, const struct http_config
     peer_table_init(&server->peers);
     loop_before_wait(loop, http_before_wait, server);
     server->drain = drain_new(loop);
-    server->door = door_open(loop, config->address, config->tls != NULL, config->socket_path, http_on_visit, server, err);
+    server->door =
+        door_open(loop, config->address, config->tls != NULL, config->socket_path, http_on_visit, server, err);
     if (!server->door) {
         http_server_close(server);
         return NULL;

@@ -1,12 +1,14 @@
 /* http: an HTTP/1.1 server inside our loop; mechanism only, it knows no route.
  *
- * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called. `serve` answers with one of
- * the http_answer calls, at once or later, always on the loop's thread; the request and its arena live until the answer is sent, or the
- * client is gone (`gone` is called if it was set). Framing faults, limits and time-outs are answered here as problem+json.
+ * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called. `serve`
+ * answers with one of the http_answer calls, at once or later, always on the loop's thread; the request and its arena
+ * live until the answer is sent, or the client is gone (`gone` is called if it was set). Framing faults, limits and
+ * time-outs are answered here as problem+json.
  *
- * `gone` is called at most once, and only before http_answer or http_stream_end was called; after it the request must not be touched.
- * A client that closes, or half-closes, while its request waits is noticed within half a second. Neither `gone` nor `drained` is ever
- * called from inside a call of this header. A request without `gone` lives until it is answered, whatever its client does. */
+ * `gone` is called at most once, and only before http_answer or http_stream_end was called; after it the request must
+ * not be touched. A client that closes, or half-closes, while its request waits is noticed within half a second.
+ * Neither `gone` nor `drained` is ever called from inside a call of this header. A request without `gone` lives until
+ * it is answered, whatever its client does. */
 #ifndef WEIR_IO_HTTP_H
 #define WEIR_IO_HTTP_H
 
@@ -33,9 +35,10 @@ struct http_request {
     struct str body;
     struct http_peer peer;
     struct arena arena;
-    void *user;                              /* the server user's */
-    void (*gone)(struct http_request *self); /* client went away, or the stream was closed, before the answer was complete */
-    struct http_connection *connection;      /* private */
+    void *user; /* the server user's */
+    /* client went away, or the stream was closed, before the answer was complete */
+    void (*gone)(struct http_request *self);
+    struct http_connection *connection; /* private */
 };
 
 struct http_config {
@@ -47,29 +50,36 @@ struct http_config {
     size_t (*body_limit)(struct str method, struct str path, void *owner);
     void (*serve)(struct http_request *request, void *owner);
     void *owner;
-    struct tls *tls; /* NULL: plain HTTP; else what the address speaks (the socket stays plain); the caller's, outlives the server */
+    /* NULL: plain HTTP; else what the address speaks (the socket stays plain); the caller's, outlives the server */
+    struct tls *tls;
 };
 
 struct http_server *http_server_open(struct loop *loop, const struct http_config *config, struct err *err);
-void http_server_close(struct http_server *server);                /* open requests are dropped */
-const char *http_server_address(const struct http_server *server); /* "http://127.0.0.1:8420", or https; the port as chosen; NULL: none */
+void http_server_close(struct http_server *server); /* open requests are dropped */
+const char *http_server_address(
+    const struct http_server *server); /* "http://127.0.0.1:8420", or https; the port as chosen; NULL: none */
 
 struct str http_header(const struct http_request *request, const char *name); /* empty: none */
 bool http_param(struct http_request *request, const char *name,
     struct str *out); /* query parameter, decoded, in the arena; twice the same name: the first */
 size_t http_params(struct http_request *request, struct str **out_names); /* all names, to refuse unknown ones */
 
-/* http_answer: the request is over for the caller. HEAD is answered without the body by itself. body is copied. headers: NULL or a
- * NULL-ended list of name, value, name, value, ... */
-void http_answer(struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
+/* http_answer: the request is over for the caller. HEAD is answered without the body by itself. body is copied.
+ * headers: NULL or a NULL-ended list of name, value, name, value, ... */
+void http_answer(
+    struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
 
 /* A stream: begun once, then fed; bytes are sent as they come (chunked). http_stream_end closes it properly.
- * http_stream_pending: bytes not yet taken by the client, so that a slow reader can be paused; `drained` is called when it falls to 0. */
-void http_stream_begin(struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *));
-void http_stream_header(struct http_request *request, const char *name, const char *value); /* before http_stream_begin */
+ * http_stream_pending: bytes not yet taken by the client, so that a slow reader can be paused; `drained` is called when
+ * it falls to 0. */
+void http_stream_begin(
+    struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *));
+/* before http_stream_begin */
+void http_stream_header(struct http_request *request, const char *name, const char *value);
 void http_stream_add(struct http_request *request, struct str bytes);
 size_t http_stream_pending(const struct http_request *request);
-void http_stream_break(struct http_request *request); /* before http_stream_end: the client sees that what it got isn't all */
+/* before http_stream_end: the client sees that what it got isn't all */
+void http_stream_break(struct http_request *request);
 void http_stream_end(struct http_request *request);
 
 #endif

@@ -1,8 +1,8 @@
 /* http_answer: what is sent back, and what was asked for beyond the path (see http.h).
  *
- * An answer goes out in one system call, head and body from where they are; only what the kernel doesn't take is copied. Answers to
- * requests that came in one piece are gathered and sent together. Streams wait in a buffer until the loop is about to sleep, so that many
- * small pieces become one chunk.
+ * An answer goes out in one system call, head and body from where they are; only what the kernel doesn't take is
+ * copied. Answers to requests that came in one piece are gathered and sent together. Streams wait in a buffer until the
+ * loop is about to sleep, so that many small pieces become one chunk.
  *
  * Calls in the wrong order are assertions. A client that is gone makes every call here do nothing. */
 #include <errno.h>
@@ -18,7 +18,7 @@
 enum { GATHER_MAX = 64 * 1024, OUT_KEPT = 16 * 1024, DATE_MS = 500 };
 static const size_t STREAM_MAX = (size_t)64 << 20; /* a publisher that ignores http_stream_pending */
 
-/* -- sending ------------------------------------------------------------------------------------------------------------- */
+/* --- sending --- */
 
 /* out_watch: waits for room, with a clock on a client that doesn't read. */
 static void out_watch(struct http_connection *connection)
@@ -113,7 +113,7 @@ static void parts_send(struct http_connection *connection, struct str head, stru
     out_drop_sent(connection);
 }
 
-/* -- heads --------------------------------------------------------------------------------------------------------------- */
+/* --- heads --- */
 
 static const struct {
     int status;
@@ -176,8 +176,9 @@ static void head_add_date(struct http_server *server, struct buf *head)
         time_t seconds = (time_t)(clock_wall_ms() / 1000);
         struct tm tm;
         gmtime_r(&seconds, &tm);
-        snprintf(server->date, sizeof server->date, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n", days + 3 * tm.tm_wday,
-            tm.tm_mday % 100, months + 3 * tm.tm_mon, (tm.tm_year + 1900) % 10000, tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
+        snprintf(server->date, sizeof server->date, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n",
+            days + 3 * tm.tm_wday, tm.tm_mday % 100, months + 3 * tm.tm_mon, (tm.tm_year + 1900) % 10000,
+            tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
         server->date_since = now;
     }
     buf_add_z(head, server->date);
@@ -214,7 +215,7 @@ static void head_begin(struct http_connection *connection, struct buf *head, int
         head_add(head, "Connection", "close");
 }
 
-/* -- refusals ------------------------------------------------------------------------------------------------------------ */
+/* --- refusals --- */
 
 void http_refusal_render(struct http_server *server, struct buf *out, const struct err *err, bool head_only)
 {
@@ -244,7 +245,7 @@ void http_connection_refuse(struct http_connection *connection, const struct err
     http_connection_clock(connection, NULL);
 }
 
-/* -- whole answers ---------------------------------------------------------------------------------------------------------- */
+/* --- whole answers --- */
 
 /* A caller that answers a request whose client is gone, and which had no `gone`. */
 static bool answer_void(struct http_connection *connection)
@@ -271,7 +272,8 @@ static void answer_ended(struct http_connection *connection)
         http_connection_due(connection);
 }
 
-void http_answer(struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers)
+void http_answer(
+    struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers)
 {
     struct http_connection *connection = request->connection;
     ASSERT(connection->phase == HTTP_SERVING);
@@ -297,7 +299,7 @@ void http_answer(struct http_request *request, int status, const char *content_t
     answer_ended(connection);
 }
 
-/* -- streams ---------------------------------------------------------------------------------------------------------------- */
+/* --- streams --- */
 
 static bool stream_is_chunked(const struct http_connection *connection)
 {
@@ -309,13 +311,14 @@ void http_stream_header(struct http_request *request, const char *name, const ch
     struct http_connection *connection = request->connection;
     const char *pair[] = { name, value };
     for (size_t i = 0; i < 2; i++) {
-        const char **slot =
-            ARENA_PUSH(&request->arena, connection->stream_headers, connection->n_stream_headers, connection->cap_stream_headers);
+        const char **slot = ARENA_PUSH(
+            &request->arena, connection->stream_headers, connection->n_stream_headers, connection->cap_stream_headers);
         *slot = str_dupz(&request->arena, str_of(pair[i]));
     }
 }
 
-void http_stream_begin(struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *))
+void http_stream_begin(
+    struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *))
 {
     struct http_connection *connection = request->connection;
     ASSERT(connection->phase == HTTP_SERVING);
@@ -382,7 +385,7 @@ void http_stream_end(struct http_request *request)
     http_connection_due(connection);
 }
 
-/* -- what was asked --------------------------------------------------------------------------------------------------------- */
+/* --- what was asked --- */
 
 struct str http_header(const struct http_request *request, const char *name)
 {

@@ -159,8 +159,8 @@ static bool (*const states[])(struct http_chunked *chunked, char c, struct err *
 };
 _Static_assert(sizeof states / sizeof *states == CHUNK_DONE, "every state reads");
 
-enum http_step http_chunked_read(
-    struct http_chunked *chunked, const char *bytes, size_t len, size_t *out_used, struct str *out_piece, struct err *err)
+enum http_step http_chunked_read(struct http_chunked *chunked, const char *bytes, size_t len, size_t *out_used,
+    struct str *out_piece, struct err *err)
 {
     *out_piece = (struct str){ 0 };
     *out_used = 0;

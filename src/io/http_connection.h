@@ -1,9 +1,10 @@
-/* http_connection: what the files of the server share: http.c (the server, its clocks), http_read.c (requests in), http_answer.c (answers
- * out). Private to them.
+/* http_connection: what the files of the server share: http.c (the server, its clocks), http_read.c (requests in),
+ * http_answer.c (answers out). Private to them.
  *
- * A connection goes through the phases below, again for each request. Whoever changes something that needs a further step (an answer
- * is complete, bytes wait to be sent, requests wait in the page) makes it due: due connections are attended to before the loop waits, so
- * nothing here calls back into a caller that is in the middle of its own call. A connection that ended is freed at the same place. */
+ * A connection goes through the phases below, again for each request. Whoever changes something that needs a further
+ * step (an answer is complete, bytes wait to be sent, requests wait in the page) makes it due: due connections are
+ * attended to before the loop waits, so nothing here calls back into a caller that is in the middle of its own call. A
+ * connection that ended is freed at the same place. */
 #ifndef WEIR_IO_HTTP_CONNECTION_H
 #define WEIR_IO_HTTP_CONNECTION_H
 
@@ -90,7 +91,8 @@ void http_connection_due(struct http_connection *connection);
 void http_connection_clock(struct http_connection *connection, struct list *clock); /* NULL: none */
 void http_connection_watch(struct http_connection *connection);                     /* for what its wire wants now */
 void http_connection_close(struct http_connection *connection);
-/* http_connection_lose: the client is gone. A caller that waits for this is told; one that doesn't still owes its answer. */
+/* http_connection_lose: the client is gone. A caller that waits for this is told; one that doesn't still owes its
+ * answer. */
 void http_connection_lose(struct http_connection *connection);
 
 /* http_read.c */

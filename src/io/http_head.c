@@ -1,6 +1,8 @@
-/* http_head: the reader of a request's line and headers (see http_head.h): a table of states, each of which takes the bytes that are its.
+/* http_head: the reader of a request's line and headers (see http_head.h): a table of states, each of which takes the
+ * bytes that are its.
  *
- * Promises that the result depends on the bytes alone, not on the pieces in which they came: a state decides by the next byte.
+ * Promises that the result depends on the bytes alone, not on the pieces in which they came: a state decides by the
+ * next byte.
  *
  * Refusals are filled into err in the client's words; its code decides the status. */
 #include "io/http_head.h"
@@ -50,7 +52,8 @@ const uint8_t http_bytes[256] = {
 /* A host and its port, or an address in brackets. */
 static bool host_byte(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c != '\0' && strchr("-._~:[]%!$&'()*+;=", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-._~:[]%!$&'()*+;=", c));
 }
 
 static bool str_is(struct str s, struct str lower)
@@ -58,7 +61,7 @@ static bool str_is(struct str s, struct str lower)
     return s.len == lower.len && strncasecmp(s.ptr, lower.ptr, s.len) == 0;
 }
 
-/* -- the headers that decide about framing ------------------------------------------------------------------------------- */
+/* --- the headers that decide about framing --- */
 
 static bool field_host(struct http_head *head, struct str value, struct err *err)
 {
@@ -66,7 +69,8 @@ static bool field_host(struct http_head *head, struct str value, struct err *err
         return err_set(err, ERR_bad_request, "the request has more than one Host header");
     for (size_t i = 0; i < value.len; i++)
         if (!host_byte(value.ptr[i]))
-            return err_set(err, ERR_bad_request, "the Host header holds a byte that no host has (0x%02x)", (unsigned char)value.ptr[i]);
+            return err_set(err, ERR_bad_request, "the Host header holds a byte that no host has (0x%02x)",
+                (unsigned char)value.ptr[i]);
     head->has_host = true;
     return true;
 }
@@ -160,13 +164,14 @@ static bool head_check(const struct http_head *head, struct err *err)
     return true;
 }
 
-/* -- the states ------------------------------------------------------------------------------------------------------------ */
+/* --- the states --- */
 
 static bool fault_byte(const char *where, char byte, struct err *err)
 {
     if (byte == '\n')
         return err_set(err, ERR_bad_request, "a line of the head ends with LF alone; it must be CR LF");
-    return err_set(err, ERR_bad_request, "%s holds a byte that HTTP doesn't allow there (0x%02x)", where, (unsigned char)byte);
+    return err_set(
+        err, ERR_bad_request, "%s holds a byte that HTTP doesn't allow there (0x%02x)", where, (unsigned char)byte);
 }
 
 /* One empty line before a request is forgiven, as RFC 9112 asks. */
@@ -247,14 +252,16 @@ static bool read_version(struct http_head *head, const char *bytes, size_t len, 
         if (head->at - head->line_at >= HTTP_LINE_MAX)
             return err_set(err, ERR_uri_too_long, "the request's first line is over %d bytes", HTTP_LINE_MAX);
         if (wanted == 'd' ? c < '0' || c > '9' : c != wanted)
-            return err_set(err, ERR_bad_request, "the request's first line doesn't end with a version such as HTTP/1.1");
+            return err_set(
+                err, ERR_bad_request, "the request's first line doesn't end with a version such as HTTP/1.1");
     }
     if (head->at - head->mark < sizeof form - 1)
         return true;
     head->major = (uint8_t)(bytes[head->mark + 5] - '0');
     head->minor = (uint8_t)(bytes[head->mark + 7] - '0');
     if (head->major != 1)
-        return err_set(err, ERR_version_not_supported, "HTTP %u.%u isn't spoken here, only 1.1 is", head->major, head->minor);
+        return err_set(
+            err, ERR_version_not_supported, "HTTP %u.%u isn't spoken here, only 1.1 is", head->major, head->minor);
     head->state = HEAD_LINE_CR;
     return true;
 }

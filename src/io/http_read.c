@@ -1,9 +1,11 @@
 /* http_read: requests in: bytes from the wire into a page, a head, a body, and then the caller (see http_connection.h).
  *
- * A request is read where it came to lie; only a body that doesn't fit into the page, or came in chunks, is gathered elsewhere, in a buffer
- * that grows with what really came. While a request is served nothing is read: what the client sends meanwhile waits in the kernel.
+ * A request is read where it came to lie; only a body that doesn't fit into the page, or came in chunks, is gathered
+ * elsewhere, in a buffer that grows with what really came. While a request is served nothing is read: what the client
+ * sends meanwhile waits in the kernel.
  *
- * Faults of a client are answered once, with a problem+json, and end its connection: nothing behind them is looked at. */
+ * Faults of a client are answered once, with a problem+json, and end its connection: nothing behind them is looked at.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@ enum {
 };
 static const size_t BODIES_MAX = (size_t)512 << 20; /* of all connections together */
 
-/* -- pages ------------------------------------------------------------------------------------------------------------------ */
+/* --- pages --- */
 
 static void page_take(struct http_connection *connection)
 {
@@ -83,7 +85,7 @@ static void page_fit(struct http_connection *connection, size_t need)
     connection->page = page;
 }
 
-/* -- bytes ------------------------------------------------------------------------------------------------------------------ */
+/* --- bytes --- */
 
 static void read_end(struct http_connection *connection)
 {
@@ -99,7 +101,8 @@ static void read_end(struct http_connection *connection)
     http_connection_refuse(connection, err);
 }
 
-/* read_fault: errno says how the wire broke. Whoever spoke the wrong protocol is seen out, so that it hears what is wrong. */
+/* read_fault: errno says how the wire broke. Whoever spoke the wrong protocol is seen out, so that it hears what is
+ * wrong. */
 static void read_fault(struct http_connection *connection)
 {
     struct err *err = &connection->server->err;
@@ -152,13 +155,14 @@ static bool page_read(struct http_connection *connection)
     return true;
 }
 
-/* -- the body --------------------------------------------------------------------------------------------------------------- */
+/* --- the body --- */
 
 static bool body_permit(struct http_connection *connection, uint64_t length, struct err *err)
 {
     struct http_server *server = connection->server;
     struct http_request *request = &connection->request;
-    size_t limit = server->config.body_limit ? server->config.body_limit(request->method, request->path, server->config.owner) : 0;
+    size_t limit =
+        server->config.body_limit ? server->config.body_limit(request->method, request->path, server->config.owner) : 0;
     if (length > limit)
         return err_set(err, ERR_body_too_large, "the body is over the limit of %zu bytes", limit);
     connection->body.cap = limit;
@@ -254,7 +258,7 @@ static bool body_read_chunks(struct http_connection *connection)
     return false;
 }
 
-/* -- the request ------------------------------------------------------------------------------------------------------------ */
+/* --- the request --- */
 
 /* body_begin: the head wants a body, and it may come. */
 static void body_begin(struct http_connection *connection)
@@ -285,15 +289,19 @@ static void head_take(struct http_connection *connection)
     struct http_request *request = &connection->request;
     size_t head_len = connection->page->head.at;
     const struct http_head *head = &connection->page->head;
-    connection->in_place = !head->chunked && head->length <= HTTP_PAGE_BYTES && head_len + head->length <= HTTP_PAGE_BYTES;
-    page_fit(connection, head_len + (head->chunked ? HTTP_CHUNK_ROOM : connection->in_place ? (size_t)head->length : 0));
+    connection->in_place =
+        !head->chunked && head->length <= HTTP_PAGE_BYTES && head_len + head->length <= HTTP_PAGE_BYTES;
+    page_fit(connection, head_len + (head->chunked             ? HTTP_CHUNK_ROOM
+                                        : connection->in_place ? (size_t)head->length
+                                                               : 0));
     head = &connection->page->head;
     const char *bytes = connection->page->bytes + connection->page->at;
     struct err *err = &connection->server->err;
     request->method = http_head_method(head, bytes);
     connection->head_only = str_eq(request->method, STR("HEAD"));
     connection->closing = head->close || head->minor == 0;
-    bool good = http_target_parse(&request->arena, request->method, http_head_target(head, bytes), &request->path, &request->query, err);
+    bool good = http_target_parse(
+        &request->arena, request->method, http_head_target(head, bytes), &request->path, &request->query, err);
     bool wants = head->chunked || head->length > 0;
     if (!good || (wants && !body_permit(connection, head->length, err))) {
         http_connection_refuse(connection, err);

@@ -50,8 +50,8 @@ static bool path_is_clean(struct str path, struct err *err)
     return true;
 }
 
-bool http_target_parse(
-    struct arena *arena, struct str method, struct str target, struct str *out_path, struct str *out_query, struct err *err)
+bool http_target_parse(struct arena *arena, struct str method, struct str target, struct str *out_path,
+    struct str *out_query, struct err *err)
 {
     if (str_eq(target, STR("*")) && str_eq(method, STR("OPTIONS"))) {
         *out_path = STR("*");
@@ -61,9 +61,10 @@ bool http_target_parse(
     if (target.len == 0 || target.ptr[0] != '/')
         return err_set(err, ERR_bad_request, "the request's target must be a path that begins with /");
     for (size_t i = 0; i < target.len; i++)
-        if ((unsigned char)target.ptr[i] <= ' ' || target.ptr[i] == 0x7f || target.ptr[i] == '#' || target.ptr[i] == '\\')
-            return err_set(
-                err, ERR_bad_request, "the request's target holds a byte that must be escaped (0x%02x)", (unsigned char)target.ptr[i]);
+        if ((unsigned char)target.ptr[i] <= ' ' || target.ptr[i] == 0x7f || target.ptr[i] == '#' ||
+            target.ptr[i] == '\\')
+            return err_set(err, ERR_bad_request, "the request's target holds a byte that must be escaped (0x%02x)",
+                (unsigned char)target.ptr[i]);
     ptrdiff_t mark = str_index(target, '?');
     struct str path = mark < 0 ? target : str_sub(target, 0, (size_t)mark);
     struct str query = mark < 0 ? (struct str){ 0 } : str_sub(target, (size_t)mark + 1, target.len);

@@ -1,7 +1,7 @@
 /* log: the server's and the executor's own log lines, on stderr.
  *
- * A line is put together first and written with one write(2), so that lines of several threads and processes that share the
- * descriptor don't mix. Longer lines than the buffer are cut and end with "...".
+ * A line is put together first and written with one write(2), so that lines of several threads and processes that share
+ * the descriptor don't mix. Longer lines than the buffer are cut and end with "...".
  *
  * A stderr that can't be written to is ignored: there is nobody left to tell. */
 #include "io/log.h"
@@ -69,7 +69,8 @@ void log_set_level(enum log_level level)
     atomic_store(&log_least, (int)level);
 }
 
-__attribute__((format(printf, 3, 0))) static void log_line(enum log_level level, const char *event, const char *fmt, va_list args)
+__attribute__((format(printf, 3, 0))) static void log_line(
+    enum log_level level, const char *event, const char *fmt, va_list args)
 {
     if ((int)level < atomic_load_explicit(&log_least, memory_order_relaxed))
         return;

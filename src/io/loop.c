@@ -1,7 +1,8 @@
 /* loop: epoll, a heap of timers, an eventfd for other threads, a signalfd.
  *
- * One iteration: the hooks of loop_before_wait, one wait, due timers, ready descriptors. Deadlines are absolute boot time, so a late
- * iteration never shifts the next ones. A watch that is removed while its event waits in the current batch isn't called any more.
+ * One iteration: the hooks of loop_before_wait, one wait, due timers, ready descriptors. Deadlines are absolute boot
+ * time, so a late iteration never shifts the next ones. A watch that is removed while its event waits in the current
+ * batch isn't called any more.
  *
  * What fails here is a bug of ours or a kernel without descriptors at start: both are assertions. */
 #include "io/loop.h"
@@ -20,7 +21,10 @@
 #include "base/map.h"
 #include "io/clock.h"
 
-enum { LOOP_BATCH = 256, LOOP_HOOKS_MAX = 16 /* one for each part of a server that has threads: nine with all of them */ };
+enum {
+    LOOP_BATCH = 256,
+    LOOP_HOOKS_MAX = 16 /* one for each part of a server that has threads: nine with all of them */
+};
 
 struct loop_listener {
     void (*woken)(void *owner);
@@ -38,7 +42,7 @@ struct loop_trap {
 struct loop {
     int epoll;
     bool running, stopping;
-    bool again; /* somebody has work for a hook: no sleep before it was called */
+    bool again;  /* somebody has work for a hook: no sleep before it was called */
     int64_t now; /* 0: not inside an iteration */
     struct heap timers;
     struct loop_fd wake_watch, signal_watch;
@@ -47,7 +51,8 @@ struct loop {
     struct loop_hook hooks[LOOP_HOOKS_MAX];
     struct loop_trap traps[NSIG];
     sigset_t trapped;
-    struct map watched; /* the kernel may tell of a watch that is gone, while a child being started has its descriptor too */
+    /* the kernel may tell of a watch that is gone, while a child being started has its descriptor too */
+    struct map watched;
     struct epoll_event batch[LOOP_BATCH];
     int batch_at, batch_n;
 };

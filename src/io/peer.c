@@ -1,7 +1,7 @@
 /* peer: which user is at the other end of a local connection (see peer.h).
  *
- * One exact question to sock_diag costs some microseconds however many sockets there are; the text tables in /proc/net are only
- * read where the kernel was built without it.
+ * One exact question to sock_diag costs some microseconds however many sockets there are; the text tables in /proc/net
+ * are only read where the kernel was built without it.
  *
  * Every fault, also an answer that doesn't fit, means: not known. */
 #include "io/peer.h"
@@ -46,7 +46,8 @@ bool peer_uid_unix(int fd, uid_t *out_uid)
     return true;
 }
 
-static bool address_read(const struct sockaddr_storage *from, unsigned char *out_family, uint32_t out[4], uint16_t *out_port)
+static bool address_read(
+    const struct sockaddr_storage *from, unsigned char *out_family, uint32_t out[4], uint16_t *out_port)
 {
     memset(out, 0, 4 * sizeof *out);
     if (from->ss_family == AF_INET) {
@@ -96,10 +97,12 @@ static bool ends_read(int fd, struct peer_ends *out)
     struct sockaddr_storage ours = { 0 }, theirs = { 0 };
     socklen_t ours_size = sizeof ours, theirs_size = sizeof theirs;
     unsigned char family;
-    if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) != 0 || getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) != 0)
+    if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) != 0 ||
+        getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) != 0)
         return false;
-    return address_read(&theirs, &out->family, out->here, &out->here_port) && address_read(&ours, &family, out->there, &out->there_port) &&
-           family == out->family && address_is_loopback(out->family, out->here);
+    return address_read(&theirs, &out->family, out->here, &out->here_port) &&
+           address_read(&ours, &family, out->there, &out->there_port) && family == out->family &&
+           address_is_loopback(out->family, out->here);
 }
 
 enum peer_answer { PEER_FOUND, PEER_NONE, PEER_NO_SERVICE };
@@ -171,7 +174,7 @@ bool peer_uid_tcp(struct peer_table *table, int fd, uid_t *out_uid)
     return peer_uid_proc(fd, out_uid);
 }
 
-/* -- /proc/net/tcp ------------------------------------------------------------------------------------------------------ */
+/* --- /proc/net/tcp --- */
 
 /* "0100007F:1F90": each group of 8 digits is one 32-bit word as the machine holds it. */
 static bool proc_address(const char *text, size_t n_words, uint32_t out[4], uint16_t *out_port)
@@ -194,10 +197,12 @@ static bool proc_line_matches(const char *line, const struct peer_ends *ends, bo
 {
     char local[40], remote[40];
     unsigned uid, inode;
-    if (sscanf(line, " %*u: %39[0-9A-F:] %39[0-9A-F:] %*x %*x:%*x %*x:%*x %*x %u %*u %u", local, remote, &uid, &inode) != 4)
+    if (sscanf(line, " %*u: %39[0-9A-F:] %39[0-9A-F:] %*x %*x:%*x %*x:%*x %*x %u %*u %u", local, remote, &uid,
+            &inode) != 4)
         return false;
     size_t digits = strcspn(local, ":");
-    if ((digits != 8 && digits != 32) || strcspn(remote, ":") != digits || local[digits] != ':' || remote[digits] != ':')
+    if ((digits != 8 && digits != 32) || strcspn(remote, ":") != digits || local[digits] != ':' ||
+        remote[digits] != ':')
         return false;
     uint32_t here[4], there[4];
     uint16_t here_port, there_port;

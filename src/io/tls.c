@@ -1,7 +1,8 @@
 /* tls: PEM files into a context of OpenSSL (see tls.h).
  *
- * Everything that can be wrong with the files is found here, before anybody connects, and told with the file's name. A new context is made
- * for each reload: the old one is in force until the new one is whole, and lives as long as a connection uses it.
+ * Everything that can be wrong with the files is found here, before anybody connects, and told with the file's name. A
+ * new context is made for each reload: the old one is in force until the new one is whole, and lives as long as a
+ * connection uses it.
  *
  * Faults of the library are told by its own short reason, with what we know about it before. */
 #include "io/tls.h"
@@ -29,7 +30,8 @@ static const char *tls_reason(void)
     return reason ? reason : "it can't be read";
 }
 
-/* file_check: can it be opened, and is it as closed to others as it has to be? A group may read a key: that is how Debian shares them. */
+/* file_check: can it be opened, and is it as closed to others as it has to be? A group may read a key: that is how
+ * Debian shares them. */
 static bool file_check(const char *what, const char *path, bool secret, struct err *err)
 {
     struct stat st;
@@ -45,7 +47,8 @@ static bool file_check(const char *what, const char *path, bool secret, struct e
     if (!known || !S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX)
         return err_set(err, ERR_invalid, "%s %s must be a file of at most 1 MiB", what, path);
     if (secret && (st.st_mode & (S_IWGRP | S_IRWXO)))
-        return err_set(err, ERR_forbidden, "%s %s can be read or changed by others than its owner (mode %04o): chmod 0600 it", what, path,
+        return err_set(err, ERR_forbidden,
+            "%s %s can be read or changed by others than its owner (mode %04o): chmod 0600 it", what, path,
             (unsigned)(st.st_mode & 07777));
     return true;
 }
@@ -66,7 +69,8 @@ static EVP_PKEY *key_load(const char *path, struct err *err)
     if (file)
         fclose(file);
     if (!key && asked)
-        err_set(err, ERR_invalid, "the key %s has a passphrase, which nobody is there to type: store it without one, mode 0600", path);
+        err_set(err, ERR_invalid,
+            "the key %s has a passphrase, which nobody is there to type: store it without one, mode 0600", path);
     else if (!key)
         err_set(err, ERR_invalid, "the key %s isn't a private key in PEM form: %s", path, tls_reason());
     return key;
@@ -74,7 +78,8 @@ static EVP_PKEY *key_load(const char *path, struct err *err)
 
 static bool context_load_own(SSL_CTX *context, const struct tls_config *config, struct err *err)
 {
-    if (!file_check("the certificate", config->certificate, false, err) || !file_check("the key", config->key, true, err))
+    if (!file_check("the certificate", config->certificate, false, err) ||
+        !file_check("the key", config->key, true, err))
         return false;
     if (SSL_CTX_use_certificate_chain_file(context, config->certificate) != 1)
         return err_set(err, ERR_invalid, "the certificate %s can't be used: %s", config->certificate, tls_reason());
@@ -85,7 +90,8 @@ static bool context_load_own(SSL_CTX *context, const struct tls_config *config, 
     bool taken = fits && SSL_CTX_use_PrivateKey(context, key) == 1;
     EVP_PKEY_free(key);
     if (!fits)
-        return err_set(err, ERR_invalid, "the key %s isn't the one of the certificate %s", config->key, config->certificate);
+        return err_set(
+            err, ERR_invalid, "the key %s isn't the one of the certificate %s", config->key, config->certificate);
     return taken || err_set(err, ERR_invalid, "the key %s can't be used: %s", config->key, tls_reason());
 }
 
@@ -100,7 +106,8 @@ static bool context_load_client_ca(SSL_CTX *context, const char *path, struct er
     }
     SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    /* A resumed session would be taken without a look at the certificate, also when that has expired since: each connection shows it. */
+    /* A resumed session would be taken without a look at the certificate, also when that has expired since: each
+     * connection shows it. */
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     ASSERT(SSL_CTX_set_num_tickets(context, 0) == 1);
@@ -113,14 +120,18 @@ static SSL_CTX *context_new(const struct tls_config *config, struct err *err)
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     ASSERT(context);
     ASSERT(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
-    ASSERT(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1); /* of 1.2; those of 1.3 are all good */
+    /* of 1.2; those of 1.3 are all good */
+    ASSERT(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1);
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* Requests and answers say themselves how long they are: an end without the library's goodbye is no attack on them. */
+    /* Requests and answers say themselves how long they are: an end without the library's goodbye is no attack on them.
+     */
     SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_mode(
+        context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1);
     bool client_ca = config->client_ca && *config->client_ca;
-    if (context_load_own(context, config, err) && (!client_ca || context_load_client_ca(context, config->client_ca, err)))
+    if (context_load_own(context, config, err) &&
+        (!client_ca || context_load_client_ca(context, config->client_ca, err)))
         return context;
     SSL_CTX_free(context);
     return NULL;
@@ -135,13 +146,15 @@ static int64_t asn1_ms(const ASN1_TIME *when)
 /* An expired certificate is served all the same: who trusts it anyway, or has a wrong clock, isn't locked out. */
 bool tls_look(struct tls *tls, int64_t wall)
 {
-    static const char *const texts[] = { [TLS_VALID] = "", [TLS_ENDS_SOON] = "expires at", [TLS_TOO_EARLY] = "isn't valid before",
+    static const char *const texts[] = { [TLS_VALID] = "",
+        [TLS_ENDS_SOON] = "expires at",
+        [TLS_TOO_EARLY] = "isn't valid before",
         [TLS_EXPIRED] = "has expired at" };
     enum tls_validity before = tls->validity;
-    tls->validity = wall >= tls->to_ms                                                   ? TLS_EXPIRED
-                    : wall < tls->from_ms                                                ? TLS_TOO_EARLY
+    tls->validity = wall >= tls->to_ms                                                ? TLS_EXPIRED
+                    : wall < tls->from_ms                                             ? TLS_TOO_EARLY
                     : wall >= tls->to_ms - (int64_t)EXPIRY_NOTICE_DAYS * DAY_S * 1000 ? TLS_ENDS_SOON
-                                                                                         : TLS_VALID;
+                                                                                      : TLS_VALID;
     tls->warning[0] = '\0';
     if (tls->validity != TLS_VALID)
         snprintf(tls->warning, sizeof tls->warning, "the certificate %.100s %s %s%s", tls->path, texts[tls->validity],

@@ -1,5 +1,5 @@
-/* wire: how the bytes of one connection come and go: a socket as it is. TLS is another table of the same four operations around it; who
- * parses and who answers doesn't know which one it has.
+/* wire: how the bytes of one connection come and go: a socket as it is. TLS is another table of the same four
+ * operations around it; who parses and who answers doesn't know which one it has.
  *
  * Nothing blocks. The descriptor is the wire's: it is watched by its owner with what `wants` says. */
 #ifndef WEIR_IO_WIRE_H
@@ -15,11 +15,11 @@ enum { WIRE_PARTS_MAX = 4 };
 struct wire;
 
 struct wire_ops {
-    /* read: bytes that came; 0: the other side sends no more; -1 and errno (EAGAIN: nothing now). *out_more is false when another read
-     * gives nothing before the descriptor is ready again. */
+    /* read: bytes that came; 0: the other side sends no more; -1 and errno (EAGAIN: nothing now). *out_more is false
+     * when another read gives nothing before the descriptor is ready again. */
     ssize_t (*read)(struct wire *wire, void *to, size_t room, bool *out_more);
-    /* writev: how many bytes of the 1 to WIRE_PARTS_MAX parts were taken, at least one; -1 and errno (EAGAIN: none now). Never raises
-     * SIGPIPE. */
+    /* writev: how many bytes of the 1 to WIRE_PARTS_MAX parts were taken, at least one; -1 and errno (EAGAIN: none
+     * now). Never raises SIGPIPE. */
     ssize_t (*writev)(struct wire *wire, const struct iovec *parts, int n_parts);
     uint32_t (*wants)(const struct wire *wire); /* the epoll events to wait for, after what read and writev said last */
     void (*end)(struct wire *wire);             /* the last word, before the descriptor is closed or drained */

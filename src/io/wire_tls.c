@@ -1,8 +1,9 @@
 /* wire_tls: TLS behind the port of wire.h, the server's side (see tls.h).
  *
- * The library reads and writes through a BIO of our own, so that no write raises SIGPIPE and we know whether the kernel had more. What is
- * given to writev goes out in records of up to 16 KiB, small parts gathered into one. A record that the kernel didn't take whole is the
- * library's: its bytes aren't counted as taken, and the owner gives the same ones again, as the port wants it.
+ * The library reads and writes through a BIO of our own, so that no write raises SIGPIPE and we know whether the kernel
+ * had more. What is given to writev goes out in records of up to 16 KiB, small parts gathered into one. A record that
+ * the kernel didn't take whole is the library's: its bytes aren't counted as taken, and the owner gives the same ones
+ * again, as the port wants it.
  *
  * A breach of the protocol is EPROTO, after the library's alert; the connection can only be closed then. */
 #include <errno.h>
@@ -26,7 +27,7 @@ struct tls_session {
     bool failed;  /* no goodbye */
 };
 
-/* -- the library's way to the socket ---------------------------------------------------------------------------------- */
+/* --- the library's way to the socket --- */
 
 static int bio_write(BIO *bio, const char *bytes, int len)
 {
@@ -77,7 +78,7 @@ static void bio_make(void)
            BIO_meth_set_ctrl(bio_method, bio_control));
 }
 
-/* -- the port ---------------------------------------------------------------------------------------------------------- */
+/* --- the port --- */
 
 static void session_free(struct wire *wire)
 {
@@ -87,8 +88,8 @@ static void session_free(struct wire *wire)
     wire->session = NULL;
 }
 
-/* session_begin: looks at the first byte without taking it; the certificate that is in force now is the session's. false: errno says why
- * there is nothing to read. */
+/* session_begin: looks at the first byte without taking it; the certificate that is in force now is the session's.
+ * false: errno says why there is nothing to read. */
 static bool session_begin(struct wire *wire, bool *out_ended)
 {
     struct tls_session *session = wire->session;
@@ -154,7 +155,8 @@ static ssize_t tls_read(struct wire *wire, void *to, size_t room, bool *out_more
     return (ssize_t)n;
 }
 
-/* record_gather: the bytes of the parts from `at` on, at most a record's worth; where they are, or copied into `space`. */
+/* record_gather: the bytes of the parts from `at` on, at most a record's worth; where they are, or copied into `space`.
+ */
 static const char *record_gather(const struct iovec *parts, int n_parts, size_t at, char *space, size_t *out_len)
 {
     size_t len = 0;

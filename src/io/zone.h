@@ -1,8 +1,8 @@
 /* zone: the tz database of this machine.
  *
- * Zones are read on demand from the folder given (NULL: $TZDIR, else /usr/share/zoneinfo) into the arena given. Names that aren't of the
- * form of the database are refused before any file is opened. Failure: not_found (there is no such zone), corrupt (the file is none), or
- * what the file system says. */
+ * Zones are read on demand from the folder given (NULL: $TZDIR, else /usr/share/zoneinfo) into the arena given. Names
+ * that aren't of the form of the database are refused before any file is opened. Failure: not_found (there is no such
+ * zone), corrupt (the file is none), or what the file system says. */
 #ifndef WEIR_IO_ZONE_H
 #define WEIR_IO_ZONE_H
 

@@ -15,14 +15,15 @@
 
 enum { REVISIONS_SHOWN = 10 };
 
-/* ---- add ---- */
+/* --- add --- */
 
 static bool is_url(const char *text)
 {
     return strstr(text, "://") != NULL;
 }
 
-/* place_of: an absolute path; NULL: said. A path that is absolute and isn't here may be the server's: it says what it finds there. */
+/* place_of: an absolute path; NULL: said. A path that is absolute and isn't here may be the server's: it says what it
+ * finds there. */
 static const char *place_of(struct session *s, const char *text)
 {
     char real[PATH_MAX];
@@ -79,8 +80,9 @@ int archive_add_command(struct session *s)
     const char *const headers[] = { "Idempotency-Key", key, NULL };
     struct str text = json_text(&s->arena, body, false);
     bool hook = !option_given(&s->options, "no-hook"), early = hook && archive_hook_early(s, body);
-    json_t *archive = session_call(
-        s, &(struct session_request){ .method = "POST", .path = "/v1/archives", .body = text, .headers = key ? headers : NULL });
+    json_t *archive =
+        session_call(s, &(struct session_request){
+                            .method = "POST", .path = "/v1/archives", .body = text, .headers = key ? headers : NULL });
     if (!archive && early)
         archive_hook_remove(s, body);
     json_decref(body);
@@ -89,8 +91,8 @@ int archive_add_command(struct session *s)
     if (s->json)
         session_print(s, archive);
     else
-        printf("%s: %s, next revision %lld\n", term_safe_z(&s->arena, field_z(archive, "name")), field_z(archive, "kind"),
-            (long long)field_i64(archive, "next", 0));
+        printf("%s: %s, next revision %lld\n", term_safe_z(&s->arena, field_z(archive, "name")),
+            field_z(archive, "kind"), (long long)field_i64(archive, "next", 0));
     fflush(stdout);
     if (hook)
         archive_hook_install(s, archive);
@@ -98,14 +100,15 @@ int archive_add_command(struct session *s)
     return 0;
 }
 
-/* ---- list, show ---- */
+/* --- list, show --- */
 
 static const char *watch_text(struct session *s, const json_t *archive)
 {
     const json_t *watch = json_object_get(archive, "watch");
     const char *detail = *field_z(watch, "fault") ? field_z(watch, "fault") : field_z(watch, "detail");
     if (json_is_integer(json_object_get(archive, "missing")))
-        return str_dupz(&s->arena, str_fmt(&s->arena, "waits for revision %lld", (long long)field_i64(archive, "missing", 0)));
+        return str_dupz(
+            &s->arena, str_fmt(&s->arena, "waits for revision %lld", (long long)field_i64(archive, "missing", 0)));
     return str_dupz(&s->arena, str_fmt(&s->arena, "%s%s%s", field_z(watch, "state"), *detail ? ": " : "", detail));
 }
 
@@ -116,7 +119,8 @@ void archives_print(struct session *s, const json_t *archives)
     size_t i;
     table_init(&table, &s->arena, "NAME|KIND|>NEXT|>YOUNGEST|>WAIT|>RUN|>FAILED|STATE|PLACE");
     json_array_foreach (archives, i, archive) {
-        int64_t youngest = field_i64(archive, "youngest", 0), failed = lane_count(archive, 'F'), running = lane_count(archive, 'X');
+        int64_t youngest = field_i64(archive, "youngest", 0), failed = lane_count(archive, 'F'),
+                running = lane_count(archive, 'X');
         const char *watch = watch_text(s, archive);
         table_add(&table, PAINT_BOLD, "%s", field_z(archive, "name"));
         table_add(&table, PAINT_NONE, "%s", field_z(archive, "kind"));
@@ -126,8 +130,8 @@ void archives_print(struct session *s, const json_t *archives)
         table_add(&table, PAINT_NONE, "%lld", (long long)running);
         table_add(&table, failed ? PAINT_RED : PAINT_DIM, "%lld", (long long)failed);
         table_add(&table, strcmp(watch, "ok") == 0 ? PAINT_DIM : PAINT_YELLOW, "%s", first_line(s, watch, 60));
-        table_add(
-            &table, PAINT_NONE, "%s%s%s", field_z(archive, "url"), *field_z(archive, "branch") ? " " : "", field_z(archive, "branch"));
+        table_add(&table, PAINT_NONE, "%s%s%s", field_z(archive, "url"), *field_z(archive, "branch") ? " " : "",
+            field_z(archive, "branch"));
     }
     table_print(&table, &s->term, stdout, 0);
     if (i == 0)
@@ -181,8 +185,8 @@ static void archive_print(struct session *s, const json_t *archive)
     printf("%-10s", "tasks");
     for (const char *c = state_letters; *c; c++)
         if (lane_count(archive, *c) > 0)
-            printf(" %s%lld %s%s", paint_on(&s->term, paint_of_state(*c)), (long long)lane_count(archive, *c), letter_word(*c),
-                paint_off(&s->term, paint_of_state(*c)));
+            printf(" %s%lld %s%s", paint_on(&s->term, paint_of_state(*c)), (long long)lane_count(archive, *c),
+                letter_word(*c), paint_off(&s->term, paint_of_state(*c)));
     fputc('\n', stdout);
     schedules_print(s, archive);
 }
@@ -198,7 +202,8 @@ int archive_show_command(struct session *s)
         bool more;
         archive_print(s, archive);
         const char *path = archive_path(s, s->options.operands[0], "/revisions?limit=10");
-        if ((revisions = session_pages(s, path, "revisions", REVISIONS_SHOWN, &more)) != NULL && json_array_size(revisions) > 0) {
+        if ((revisions = session_pages(s, path, "revisions", REVISIONS_SHOWN, &more)) != NULL &&
+            json_array_size(revisions) > 0) {
             fputc('\n', stdout);
             revision_table_print(s, revisions);
         }
@@ -208,7 +213,7 @@ int archive_show_command(struct session *s)
     return 0;
 }
 
-/* ---- remove, skip ---- */
+/* --- remove, skip --- */
 
 int archive_remove_command(struct session *s)
 {

@@ -9,7 +9,8 @@
 #include "cli/task_text.h"
 #include "source/hook.h"
 
-/* folder_of: the repository's folder on this machine; of an ordinary git repository the one inside. NULL: it is served, or none. */
+/* folder_of: the repository's folder on this machine; of an ordinary git repository the one inside. NULL: it is served,
+ * or none. */
 static const char *folder_of(struct session *s, const json_t *archive)
 {
     const char *url = field_z(archive, "url");
@@ -35,8 +36,11 @@ static void lines_say(struct session *s, const json_t *archive, enum archive_kin
 {
     const char *notify = field_z(archive, "notify"), *name = field_z(archive, "name"), *folder = folder_of(s, archive);
     session_note(s, "no hook was installed: %s", why);
-    session_note(s, "new revisions are found all the same; to be told at once, put these two lines into %s%s%s, and make it executable:",
-        folder ? folder : "the repository's", folder ? "/hooks/" : " ", kind == ARCHIVE_GIT ? "post-receive" : "post-commit");
+    session_note(s,
+        "new revisions are found all the same; to be told at once, put these two lines into %s%s%s, and make it "
+        "executable:",
+        folder ? folder : "the repository's", folder ? "/hooks/" : " ",
+        kind == ARCHIVE_GIT ? "post-receive" : "post-commit");
     session_note(s, "  #!/bin/sh\n  %s notify %s %s%s%s >/dev/null 2>&1 &", weir_path(s), name,
         kind == ARCHIVE_GIT ? "HEAD" : "\"$2\" --txn \"$3\"", *notify ? " --server unix:" : "", notify);
 }
@@ -47,7 +51,8 @@ static bool has_hook(enum archive_kind kind)
 }
 
 /* hook_put: err says why not. */
-static bool hook_put(struct session *s, const json_t *archive, enum archive_kind kind, struct hook_paths *out, struct err *err)
+static bool hook_put(
+    struct session *s, const json_t *archive, enum archive_kind kind, struct hook_paths *out, struct err *err)
 {
     const char *folder = folder_of(s, archive), *notify = field_z(archive, "notify");
     if (!folder)
@@ -69,10 +74,11 @@ bool archive_hook_early(struct session *s, json_t *wanted)
     const char *folder = folder_of(s, wanted);
     struct hook_paths paths = { 0 };
     struct err ignored = { 0 }; /* what is wrong is wrong afterwards too, and said then */
-    if (!has_hook(kind) || !folder || !hook_find(kind, folder, str_of(field_z(wanted, "name")), &s->arena, &paths, &ignored) ||
-        paths.n_installed > 0)
+    if (!has_hook(kind) || !folder ||
+        !hook_find(kind, folder, str_of(field_z(wanted, "name")), &s->arena, &paths, &ignored) || paths.n_installed > 0)
         return false;
-    json_t *page = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/archives?limit=1&notify=1" });
+    json_t *page =
+        session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/archives?limit=1&notify=1" });
     json_t *notify = json_object_get(page, "notify");
     bool known = json_is_string(notify) && json_object_set(wanted, "notify", notify) == 0;
     json_decref(page);
@@ -119,7 +125,8 @@ const char *archive_hook_state(struct session *s, const json_t *archive)
     struct hook_paths paths = { 0 };
     struct err err = { 0 };
     struct buf text;
-    if (!has_hook(kind) || !folder || !hook_find(kind, folder, str_of(field_z(archive, "name")), &s->arena, &paths, &err))
+    if (!has_hook(kind) || !folder ||
+        !hook_find(kind, folder, str_of(field_z(archive, "name")), &s->arena, &paths, &err))
         return "";
     if (paths.n_installed == 0)
         return "not installed";
@@ -127,7 +134,8 @@ const char *archive_hook_state(struct session *s, const json_t *archive)
     buf_add_z(&text, "installed: ");
     names_add(&text, &paths);
     if (paths.n_installed < paths.n_wanted)
-        buf_addf(&text, "; %zu more are missing: weir archive add again puts them there", paths.n_wanted - paths.n_installed);
+        buf_addf(&text, "; %zu more are missing: weir archive add again puts them there",
+            paths.n_wanted - paths.n_installed);
     const char *state = str_dupz(&s->arena, buf_str(&text));
     buf_release(&text);
     return state;

@@ -19,7 +19,8 @@ bool assembly_readers(struct assembly *parts, struct err *err)
 {
     struct store_config hurried = parts->store_config;
     hurried.hurried = true;
-    return (parts->logs = logs_open_store(&parts->store_config, err)) != NULL && (parts->reader = reader_open(&hurried, err)) != NULL;
+    return (parts->logs = logs_open_store(&parts->store_config, err)) != NULL &&
+           (parts->reader = reader_open(&hurried, err)) != NULL;
 }
 
 bool assembly_engine(struct assembly *parts, struct engine_config config, struct err *err)

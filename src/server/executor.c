@@ -1,4 +1,5 @@
-/* executor: the daemon that runs tasks here for a server here or elsewhere; and what operators tell executors: drain, pause, resume. */
+/* executor: the daemon that runs tasks here for a server here or elsewhere; and what operators tell executors: drain,
+ * pause, resume. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,8 @@ static const char *const *list_of(const struct options *options, const char *nam
     return list;
 }
 
-/* names_good: as the server will want them; a name that it refuses must not get into the directory, where it would stay. */
+/* names_good: as the server will want them; a name that it refuses must not get into the directory, where it would
+ * stay. */
 static bool names_good(const struct session *s, const struct agent_config *config)
 {
     const struct {
@@ -60,7 +62,8 @@ static bool labels_good(const struct session *s, const struct agent_config *conf
     return true;
 }
 
-/* file_pass: the file by a name that holds everywhere, also in our environment: shims and tasks talk to the same server. */
+/* file_pass: the file by a name that holds everywhere, also in our environment: shims and tasks talk to the same
+ * server. */
 static const char *file_pass(const char *variable, const char *path, struct arena *arena)
 {
     char whole[PATH_MAX];
@@ -101,7 +104,8 @@ static bool executor_configure(struct session *s, struct agent_config *config)
     config->ca_file = file_pass("WEIR_CA", s->ca, arena);
     config->client_cert = file_pass("WEIR_CLIENT_CERT", s->client_cert, arena);
     config->client_key = file_pass("WEIR_CLIENT_KEY", s->client_key, arena);
-    return option_i64(options, "slots", 1, SLOTS_MAX, &config->slots) && option_duration(options, "grace", &config->grace_ms) &&
+    return option_i64(options, "slots", 1, SLOTS_MAX, &config->slots) &&
+           option_duration(options, "grace", &config->grace_ms) &&
            option_size(options, "log-limit", &config->log_bytes_max) && labels_good(s, config) && names_good(s, config);
 }
 
@@ -117,7 +121,7 @@ static void log_keep_small(void)
 
 int cmd_executor(const struct command_spec *spec, int argc, char **argv)
 {
-    struct session s = {0};
+    struct session s = { 0 };
     struct agent_config config;
     s.err.arena = &s.arena;
     int status = options_parse(&s.options, spec, argc, argv, &s.arena);

@@ -1,5 +1,5 @@
-/* executor_process: see executor_process.h. Between fork and exec only calls that are safe there are made: argv, environment and files
- * are ready before. It fails by log lines: a server without its executor still serves. */
+/* executor_process: see executor_process.h. Between fork and exec only calls that are safe there are made: argv,
+ * environment and files are ready before. It fails by log lines: a server without its executor still serves. */
 #include "server/executor_process.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ extern char **environ;
 
 static void executor_process_start(struct executor_process *process);
 
-/* ---- what it is told ---- */
+/* --- what it is told --- */
 
 static bool setting_given(const struct conf *conf, const char *key)
 {
@@ -72,7 +72,8 @@ static void arguments_make(struct executor_process *process, const struct conf *
     if (conf->zone.len > 0)
         option_add(&a, "--zone", conf->zone);
     for (size_t i = 0; i < conf->labels.n; i++)
-        option_add(&a, "--label", str_fmt(arena, "%.*s=%.*s", STR_ARG(conf->labels.items[i].name), STR_ARG(conf->labels.items[i].value)));
+        option_add(&a, "--label",
+            str_fmt(arena, "%.*s=%.*s", STR_ARG(conf->labels.items[i].name), STR_ARG(conf->labels.items[i].value)));
     if (setting_given(conf, "containers.command"))
         option_add(&a, "--container", conf->containers.command);
     for (size_t i = 0; i < conf->containers.options.n; i++)
@@ -100,7 +101,7 @@ static void environment_make(struct executor_process *process)
     }
 }
 
-/* ---- who it is ---- */
+/* --- who it is --- */
 
 /* start_ticks: when a process began; together with its pid it names one process for ever. 0: there is none. */
 static unsigned long long start_ticks(pid_t pid)
@@ -125,9 +126,8 @@ static void pid_write(const struct executor_process *process)
 {
     char text[128];
     struct err err = { 0 };
-    int n =
-        snprintf(text, sizeof text, "%ld %llu %llu\n", (long)process->pid, start_ticks(process->pid),
-            (unsigned long long)process->arguments);
+    int n = snprintf(text, sizeof text, "%ld %llu %llu\n", (long)process->pid, start_ticks(process->pid),
+        (unsigned long long)process->arguments);
     if (!fsx_replace(process->pid_file, (struct str){ text, (size_t)n }, 0600, &err))
         log_warn("executor.pid_file", "error=%s", log_quote(str_of(err.text)).z);
 }
@@ -140,7 +140,8 @@ static pid_t pid_read(struct executor_process *process, uint64_t *out_arguments)
     struct str text;
     long pid = 0;
     unsigned long long ticks = 0, arguments = 0;
-    if (!fsx_read(process->pid_file, 200, &arena, &text, &err) || sscanf(text.ptr, "%ld %llu %llu", &pid, &ticks, &arguments) != 3)
+    if (!fsx_read(process->pid_file, 200, &arena, &text, &err) ||
+        sscanf(text.ptr, "%ld %llu %llu", &pid, &ticks, &arguments) != 3)
         pid = 0;
     arena_release(&arena);
     *out_arguments = arguments;
@@ -160,7 +161,7 @@ static bool lock_is_held(const struct executor_process *process)
     return held;
 }
 
-/* ---- its life ---- */
+/* --- its life --- */
 
 static void watch_end(struct executor_process *process)
 {
@@ -177,7 +178,8 @@ static void retry_later(struct executor_process *process)
     int64_t distance = RETRY_MIN_MS;
     for (unsigned i = 0; i < process->failures && distance < RETRY_MAX_MS; i++)
         distance *= 2;
-    loop_arm(process->loop, &process->retry, loop_now(process->loop) + (distance < RETRY_MAX_MS ? distance : RETRY_MAX_MS));
+    loop_arm(
+        process->loop, &process->retry, loop_now(process->loop) + (distance < RETRY_MAX_MS ? distance : RETRY_MAX_MS));
     process->failures++;
 }
 
@@ -188,8 +190,8 @@ static void executor_ended(struct loop_fd *watch, uint32_t events)
     (void)events;
     if (process->child && waitpid(process->pid, &status, WNOHANG) == 0)
         return;
-    log_event("executor.ended", "pid=%ld status=%d signal=%d", (long)process->pid, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    log_event("executor.ended", "pid=%ld status=%d signal=%d", (long)process->pid,
+        WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     watch_end(process);
     if (process->stopping) {
         if (process->ended != NULL)
@@ -256,7 +258,8 @@ static void executor_spawn(struct executor_process *process)
     log_event("executor.started", "pid=%ld log=%s", (long)pid, process->log_file);
 }
 
-/* executor_adopt: the one that an earlier server left. It is replaced (its tasks stay) when it was told something else than we would tell.
+/* executor_adopt: the one that an earlier server left. It is replaced (its tasks stay) when it was told something else
+ * than we would tell.
  */
 static void executor_adopt(struct executor_process *process)
 {
@@ -308,12 +311,13 @@ void executor_process_set(struct executor_process *process, const struct conf *c
     environment_make(process);
     if (!process->wanted) {
         if (lock_is_held(process))
-            log_warn(
-                "executor.unwanted", "dir=%s note=\"slots is 0, but an executor of an earlier server still works there\"", process->dir);
+            log_warn("executor.unwanted",
+                "dir=%s note=\"slots is 0, but an executor of an earlier server still works there\"", process->dir);
         return;
     }
     if (process->pid != 0 && before != process->arguments) {
-        log_event("executor.replaced", "pid=%ld note=\"slots or other settings changed; its tasks run on\"", (long)process->pid);
+        log_event("executor.replaced", "pid=%ld note=\"slots or other settings changed; its tasks run on\"",
+            (long)process->pid);
         process->failures = 0;
         pidfd_send_signal(process->pidfd, SIGTERM, NULL, 0);
         return;

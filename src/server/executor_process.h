@@ -1,7 +1,8 @@
 /* executor_process: the executor that a server starts beside itself.
  *
- * It is a process of its own session that outlives the server: the next server finds it by the lock of its directory and takes it on. While
- * the server lives it is started again when it dies, with growing distances. All on the loop's thread. */
+ * It is a process of its own session that outlives the server: the next server finds it by the lock of its directory
+ * and takes it on. While the server lives it is started again when it dies, with growing distances. All on the loop's
+ * thread. */
 #ifndef WEIR_SERVER_EXECUTOR_PROCESS_H
 #define WEIR_SERVER_EXECUTOR_PROCESS_H
 
@@ -31,8 +32,8 @@ struct executor_process {
     void *owner;
 };
 
-/* executor_process_open: prepares; executor_process_set starts it, or starts it anew when its arguments changed. Slots 0: none is
- * wanted. */
+/* executor_process_open: prepares; executor_process_set starts it, or starts it anew when its arguments changed. Slots
+ * 0: none is wanted. */
 void executor_process_open(struct executor_process *out, struct loop *loop, mode_t umask, struct rlimit files);
 void executor_process_set(struct executor_process *process, const struct conf *conf);
 /* executor_process_interrupt: tells it to end with its tasks; `ended` is called when it has. False: there is none. */

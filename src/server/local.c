@@ -1,7 +1,9 @@
-/* local: runs the workflow of a folder here, without a server: the same engine and executor, private to this run (see local.h).
+/* local: runs the workflow of a folder here, without a server: the same engine and executor, private to this run (see
+ * local.h).
  *
- * Promises that nothing stays behind: the executor is told to end with its jobs, whatever it left comes to us as children (we are their
- * subreaper) and is waited for, then killed; then the folder goes. Fails before anything is started when the workflow has a fault. */
+ * Promises that nothing stays behind: the executor is told to end with its jobs, whatever it left comes to us as
+ * children (we are their subreaper) and is waited for, then killed; then the folder goes. Fails before anything is
+ * started when the workflow has a fault. */
 #include "server/local.h"
 
 #include <errno.h>
@@ -110,7 +112,8 @@ static int local_parse(struct local *local, const struct command_spec *spec, int
     if (n == 0) {
         if (option_given(&local->options, "json"))
             puts("[]");
-        fprintf(stderr, "weir local: a commit starts none of the %zu tasks; name one with --task\n", local->definition->workflow.n_tasks);
+        fprintf(stderr, "weir local: a commit starts none of the %zu tasks; name one with --task\n",
+            local->definition->workflow.n_tasks);
         return 0;
     }
     return OPTIONS_RUN;
@@ -296,7 +299,8 @@ static int local_run(struct local *local)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     unsetenv("WEIR_TOKEN"); /* of another server */
     unsetenv("WEIR_TOKEN_FILE");
-    if (folder_make(local, &err) && local_settle_in(local, &err) && house_start(local, &err) && executor_start(local, &err)) {
+    if (folder_make(local, &err) && local_settle_in(local, &err) && house_start(local, &err) &&
+        executor_start(local, &err)) {
         status = local_view(local);
     } else {
         term_say(stderr, "weir local: %s", err.text);

@@ -1,7 +1,9 @@
-/* local_house: what a server is made of, behind a socket that only this run knows: store, engine, api; no address, no executor of its own.
+/* local_house: what a server is made of, behind a socket that only this run knows: store, engine, api; no address, no
+ * executor of its own.
  *
- * It promises that `ready` hears a byte when the tasks are there and the socket answers, or closes without one after the reason was
- * said. It ends on SIGTERM, and when the process that started it dies: then it waits for the executor and removes the folder. */
+ * It promises that `ready` hears a byte when the tasks are there and the socket answers, or closes without one after
+ * the reason was said. It ends on SIGTERM, and when the process that started it dies: then it waits for the executor
+ * and removes the folder. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -57,8 +59,9 @@ static void archive_done(struct command *command)
         house_fail(&command->err, house);
         return;
     }
-    house->revision =
-        (struct command){ .kind = CMD_REVISION, .actor = command->actor, .arena = &house->arena, .done = revision_done, .owner = house };
+    house->revision = (struct command){
+        .kind = CMD_REVISION, .actor = command->actor, .arena = &house->arena, .done = revision_done, .owner = house
+    };
     house->revision.in.revision.archive = house->local->archive;
     house->revision.in.revision.row = (struct revision){ .rev = LOCAL_REV, .time = clock_wall_ms() };
     house->revision.in.revision.definition = house->local->definition;
@@ -109,7 +112,8 @@ static void house_close(struct house *house)
     arena_release(&house->arena);
 }
 
-/* orphan_clean: the one who would have removed the folder is dead. The executor got its signal too; its lock tells when it is gone. */
+/* orphan_clean: the one who would have removed the folder is dead. The executor got its signal too; its lock tells when
+ * it is gone. */
 static void orphan_clean(const struct local *local)
 {
     char lock[4096];

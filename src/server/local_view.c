@@ -1,8 +1,8 @@
-/* local_view: what a person sees of `weir local`: the picture of `weir wait` on a terminal, else a line a change; then the ends, and the
- * logs of what failed.
+/* local_view: what a person sees of `weir local`: the picture of `weir wait` on a terminal, else a line a change; then
+ * the ends, and the logs of what failed.
  *
- * It is a client of the house like any other. It ends when all tasks have ended by the house's own word, when a signal comes (130 and the
- * like), or when the house or the executor dies, which is said. */
+ * It is a client of the house like any other. It ends when all tasks have ended by the house's own word, when a signal
+ * comes (130 and the like), or when the house or the executor dies, which is said. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,9 +15,18 @@
 #include "io/clock.h"
 #include "io/fsx.h"
 
-enum { TICK_MS = 500, DRAW_MS = 100, SCREEN_BYTES = 64 * 1024, LOG_TAIL_BYTES = 64 << 10, PIECE_CAP = 4 << 20, SAID_BYTES_MAX = 4 << 20 };
+enum {
+    TICK_MS = 500,
+    DRAW_MS = 100,
+    SCREEN_BYTES = 64 * 1024,
+    LOG_TAIL_BYTES = 64 << 10,
+    PIECE_CAP = 4 << 20,
+    SAID_BYTES_MAX = 4 << 20
+};
 
-static const struct command_spec view_spec = { .name = "local", .operands = "", .flags = COMMAND_CLIENT | COMMAND_LIVE };
+static const struct command_spec view_spec = {
+    .name = "local", .operands = "", .flags = COMMAND_CLIENT | COMMAND_LIVE
+};
 
 struct view {
     struct local *local;
@@ -64,7 +73,8 @@ static void edges_add(struct view *view)
     if (w->n_tasks == 0)
         return;
     snprintf(id, sizeof id, "%lld", (long long)w->tasks[0].id); /* COMMIT: everything hangs together through it */
-    json_t *graph = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "/graph") });
+    json_t *graph =
+        session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "/graph") });
     const json_t *item;
     struct smap by_key = { 0 };
     size_t i;
@@ -95,8 +105,8 @@ static void change_print(struct view *view, const json_t *event, const struct wa
     bool back = *field_z(event, "from") == 'X';
     if (view->wait.live || view->session.quiet || (task->letter != 'X' && !letter_ended(task->letter) && !back))
         return;
-    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task->key), task->letter, letter_word(task->letter), *reason ? ": " : "",
-        term_safe_z(&scratch, reason));
+    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task->key), task->letter, letter_word(task->letter),
+        *reason ? ": " : "", term_safe_z(&scratch, reason));
     arena_release(&scratch);
 }
 
@@ -194,7 +204,8 @@ static void log_print(struct view *view, const json_t *task)
     int http;
     snprintf(id, sizeof id, "%lld", (long long)field_i64(task, "id", 0));
     snprintf(tail, sizeof tail, "/log?tail=%d", LOG_TAIL_BYTES);
-    printf("\n%slog of %s%s\n", paint_on(&s->term, PAINT_BOLD), term_safe_z(&s->arena, task_name(task)), paint_off(&s->term, PAINT_BOLD));
+    printf("\n%slog of %s%s\n", paint_on(&s->term, PAINT_BOLD), term_safe_z(&s->arena, task_name(task)),
+        paint_off(&s->term, PAINT_BOLD));
     if (!client_stream(s->client, "GET", session_task_path(s, id, tail), NULL, log_piece, &out, &http, &err))
         printf("(it can't be read: %s)\n", err.text);
     else if (!out.any)
@@ -225,7 +236,8 @@ static void ends_print(struct view *view, const json_t *tasks)
         table_add(&table, paint_of_state(letter), "%c %s", letter, letter_word(letter));
         table_add(&table, PAINT_NONE, "%s", task_name(task));
         table_add(&table, PAINT_NONE, "%s", task_took(task, clock_wall_ms(), &took) ? span_text(took).z : "");
-        table_add(&table, PAINT_NONE, "%s%s", task_reason(&s->arena, task), letter == 'F' && is_allowed(view, task) ? " (allowed)" : "");
+        table_add(&table, PAINT_NONE, "%s%s", task_reason(&s->arena, task),
+            letter == 'F' && is_allowed(view, task) ? " (allowed)" : "");
     }
     table_print(&table, &s->term, stdout, 0);
     for (size_t i = json_array_size(tasks); i > 0; i--) {
@@ -236,8 +248,8 @@ static void ends_print(struct view *view, const json_t *tasks)
     const char *between = "\n";
     for (const char *c = state_letters; *c; c++)
         if (counts[(unsigned char)*c] > 0) {
-            printf("%s%s%zu %s%s", between, paint_on(&s->term, paint_of_state(*c)), counts[(unsigned char)*c], letter_word(*c),
-                paint_off(&s->term, paint_of_state(*c)));
+            printf("%s%s%zu %s%s", between, paint_on(&s->term, paint_of_state(*c)), counts[(unsigned char)*c],
+                letter_word(*c), paint_off(&s->term, paint_of_state(*c)));
             between = ", ";
         }
     printf(", %s\n", span_text(clock_boot_ms() - view->wait.began).z);
@@ -269,7 +281,8 @@ static int death_say(struct view *view)
     struct str said = { 0 };
     struct err err = { 0 };
     const char *file = str_dupz(arena, str_fmt(arena, "%s/executor.log", view->local->folder));
-    fprintf(stderr, "weir local: %s has died; nothing more can run\n", view->local->house == 0 ? "the engine's process" : "the executor");
+    fprintf(stderr, "weir local: %s has died; nothing more can run\n",
+        view->local->house == 0 ? "the engine's process" : "the executor");
     if (view->local->executor == 0 && fsx_read(file, SAID_BYTES_MAX, arena, &said, &err))
         fwrite(said.ptr, 1, said.len, stderr);
     return 1;
@@ -312,7 +325,8 @@ static int view_open(struct view *view)
     static const char *const words[] = { "--json", "--no-color", "-q" };
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
     struct local *local = view->local;
-    const char *argv[8] = { "local", "--server", str_dupz(&local->arena, str_fmt(&local->arena, "unix:%s", local->socket)) };
+    const char *argv[8] = { "local", "--server",
+        str_dupz(&local->arena, str_fmt(&local->arena, "unix:%s", local->socket)) };
     int argc = 3;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
         if (option_given(&local->options, passed[i]))
@@ -326,7 +340,8 @@ static int view_open(struct view *view)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         loop_on_signal(view->session.loop, signals[i], on_signal, view);
     loop_on_signal(view->session.loop, SIGCHLD, on_child, view);
-    struct str path = str_fmt(&view->session.arena, "/v1/tasks?archive=%.*s", STR_ARG(client_encode(&view->session.arena, local->archive)));
+    struct str path = str_fmt(
+        &view->session.arena, "/v1/tasks?archive=%.*s", STR_ARG(client_encode(&view->session.arena, local->archive)));
     view->list = str_dupz(&view->session.arena, path);
     return OPTIONS_RUN;
 }

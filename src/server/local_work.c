@@ -1,8 +1,9 @@
 /* local_work: a definition as `weir local` runs it: which of its tasks, and where.
  *
- * The executor is the server's own, and to it a local run is an external archive, which has no files. So a task that would work in a
- * checkout gets a command that goes to the root first; its script becomes a file of the run's folder. Tasks with `checkout: false` keep
- * their empty directory, tasks with an image see the root as a mount (see executor_main in local.c). */
+ * The executor is the server's own, and to it a local run is an external archive, which has no files. So a task that
+ * would work in a checkout gets a command that goes to the root first; its script becomes a file of the run's folder.
+ * Tasks with `checkout: false` keep their empty directory, tasks with an image see the root as a mount (see
+ * executor_main in local.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -55,8 +56,8 @@ static void name_unknown(struct local *local, const char *name)
     for (size_t i = 0; i < workflow->n_tasks; i++)
         names[i] = workflow->tasks[i].name;
     struct str near = str_closest(str_of(name), names, workflow->n_tasks);
-    term_say(stderr, "weir local: there is no task '%s' in the workflow%s%.*s%s", name, near.len > 0 ? "; did you mean '" : "",
-        STR_ARG(near), near.len > 0 ? "'?" : "");
+    term_say(stderr, "weir local: there is no task '%s' in the workflow%s%.*s%s", name,
+        near.len > 0 ? "; did you mean '" : "", STR_ARG(near), near.len > 0 ? "'?" : "");
 }
 
 /* is_made: whether a commit makes the task: it has that trigger and depends on nothing that isn't made. */
@@ -94,7 +95,8 @@ static bool choice_make(struct local *local, struct choice *choice)
 bool local_select(struct local *local, size_t *out_n)
 {
     struct workflow *workflow = &local->definition->workflow;
-    struct choice choice = { .workflow = workflow, .state = ARENA_ARRAY(&local->arena, signed char, workflow->n_tasks + 1) };
+    struct choice choice = { .workflow = workflow,
+        .state = ARENA_ARRAY(&local->arena, signed char, workflow->n_tasks + 1) };
     for (size_t i = 0; i < workflow->n_tasks; i++)
         smap_put(&choice.by_name, workflow->tasks[i].name, (void *)(uintptr_t)(i + 1));
     bool ok = choice_make(local, &choice);
@@ -130,7 +132,8 @@ static bool script_write(struct local *local, size_t index, struct str text, con
     return ok || err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(saved));
 }
 
-/* command_in: `env -C ROOT` before the command, or before the shell and the script's file. env(1) hands every variable on as it is. */
+/* command_in: `env -C ROOT` before the command, or before the shell and the script's file. env(1) hands every variable
+ * on as it is. */
 static bool command_in(struct local *local, size_t index, json_t *body, struct err *err)
 {
     json_t *words = json_pack("[s, s, s]", "env", "-C", local->root), *command = json_object_get(body, "command");
@@ -139,7 +142,8 @@ static bool command_in(struct local *local, size_t index, json_t *body, struct e
     } else {
         const json_t *script = json_object_get(body, "script"), *shell = json_object_get(body, "shell");
         const char *path;
-        if (!script_write(local, index, (struct str){ json_string_value(script), json_string_length(script) }, &path, err)) {
+        if (!script_write(
+                local, index, (struct str){ json_string_value(script), json_string_length(script) }, &path, err)) {
             json_decref(words);
             return false;
         }
@@ -171,8 +175,8 @@ static bool body_settle_in(struct local *local, size_t index, json_t *body, stru
     if (def->kind == KIND_IMAGE)
         return true;
     if (task->sandbox == WORKFLOW_SANDBOX_STRICT)
-        fprintf(stderr, "weir local: `sandbox: strict` of '%.*s' doesn't count here: it runs as you, in %s\n", STR_ARG(task->name),
-            local->root);
+        fprintf(stderr, "weir local: `sandbox: strict` of '%.*s' doesn't count here: it runs as you, in %s\n",
+            STR_ARG(task->name), local->root);
     json_object_del(body, "sandbox");
     home_set(body, local->root);
     def->kind = KIND_COMMAND;

@@ -36,7 +36,8 @@ static void settings_collect(const struct options *options, struct arena *arena,
     struct conf_option *list = ARENA_ARRAY(arena, struct conf_option, options->n_values);
     for (size_t i = 0; i < options->n_values; i++)
         if (option_is_setting(options->values[i].spec->name))
-            list[input->n_options++] = (struct conf_option){ str_of(options->values[i].spec->name), str_of(options->values[i].value) };
+            list[input->n_options++] =
+                (struct conf_option){ str_of(options->values[i].spec->name), str_of(options->values[i].value) };
     input->options = list;
 }
 
@@ -60,7 +61,8 @@ static enum err_code config_read(const struct options *options, struct arena *ar
     return ERR_none;
 }
 
-/* faults_code: what is wrong on the command line alone is a wrong call; anything in a file or variable is wrong data. */
+/* faults_code: what is wrong on the command line alone is a wrong call; anything in a file or variable is wrong data.
+ */
 static enum err_code faults_code(const struct diags *diags)
 {
     for (size_t i = 0; i < diags->n; i++) {
@@ -117,7 +119,9 @@ int cmd_serve(const struct command_spec *spec, int argc, char **argv)
     int status = options_parse(&serve.options, spec, argc, argv, &serve.arena);
     if (status == OPTIONS_RUN) {
         level_set(option_get(&serve.options, "log-level"));
-        struct server_input input = { .conf = serve_conf, .owner = &serve, .show_config = option_given(&serve.options, "show-config") };
+        struct server_input input = {
+            .conf = serve_conf, .owner = &serve, .show_config = option_given(&serve.options, "show-config")
+        };
         status = server_run(&input);
     }
     arena_release(&serve.arena);

@@ -1,8 +1,8 @@
 /* server: the life of `weir serve`.
  *
- * Parts are opened from the store upwards and closed downwards, whatever of them there is. It promises that after `listening on` everything
- * answers, that SIGTERM leaves executor and tasks running, SIGINT ends them, and that a failed disk ends the process within a second, after
- * its answers. */
+ * Parts are opened from the store upwards and closed downwards, whatever of them there is. It promises that after
+ * `listening on` everything answers, that SIGTERM leaves executor and tasks running, SIGINT ends them, and that a
+ * failed disk ends the process within a second, after its answers. */
 #include "server/server.h"
 
 #include <errno.h>
@@ -55,17 +55,17 @@ struct server {
     bool executor_open;
     struct loop_timer end, tell, certificate;
     struct str coordination_auth; /* USER:PASSWORD: told to nobody but the service */
-    struct list reloads;        /* struct reload: of the site's keys, under way */
-    unsigned site_silent;       /* keys of the site that the file said nothing of when it was read last */
-    enum engine_health health;  /* as it was logged last, with: */
+    struct list reloads;          /* struct reload: of the site's keys, under way */
+    unsigned site_silent;         /* keys of the site that the file said nothing of when it was read last */
+    enum engine_health health;    /* as it was logged last, with: */
     int64_t health_since;
     uint64_t clock_jumps;
-    bool coordination_away;     /* as it was told last */
+    bool coordination_away; /* as it was told last */
     int64_t coordination_since;
     int status;
 };
 
-/* ---- opening, in this order ---- */
+/* --- opening, in this order --- */
 
 static bool dir_check(const char *path, struct err *err)
 {
@@ -75,8 +75,8 @@ static bool dir_check(const char *path, struct err *err)
     if (st.st_uid != geteuid())
         return err_set(err, ERR_forbidden, "%s belongs to another user (uid %u)", path, (unsigned)st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return err_set(err, ERR_forbidden, "%s can be written by others than its owner (mode %04o): chmod go-w it", path,
-            (unsigned)(st.st_mode & 07777));
+        return err_set(err, ERR_forbidden, "%s can be written by others than its owner (mode %04o): chmod go-w it",
+            path, (unsigned)(st.st_mode & 07777));
     return true;
 }
 
@@ -87,17 +87,20 @@ static bool auth_read(struct server *server, struct err *err)
     struct stat st;
     struct str text;
     if (server->conf.coordination.len == 0)
-        return err_set(err, ERR_usage, "coordination_auth is given without coordination: say which service it is for, or leave it out");
+        return err_set(err, ERR_usage,
+            "coordination_auth is given without coordination: say which service it is for, or leave it out");
     if (!fsx_read(path, AUTH_BYTES_MAX, &server->arena, &text, err)) {
         err_context(err, "coordination_auth");
         return false;
     }
     if (stat(path, &st) == 0 && st.st_mode & (S_IRWXO | S_IWGRP))
-        return err_set(err, ERR_forbidden, "coordination_auth: %s can be read or written by others (mode %04o): chmod 0600 it", path,
+        return err_set(err, ERR_forbidden,
+            "coordination_auth: %s can be read or written by others (mode %04o): chmod 0600 it", path,
             (unsigned)(st.st_mode & 07777));
     server->coordination_auth = str_trim(text);
     ptrdiff_t colon = str_index(server->coordination_auth, ':');
-    bool good = colon > 0 && (size_t)colon + 1 < server->coordination_auth.len && str_index(server->coordination_auth, '\n') < 0;
+    bool good = colon > 0 && (size_t)colon + 1 < server->coordination_auth.len &&
+                str_index(server->coordination_auth, '\n') < 0;
     return good || err_set(err, ERR_invalid, "coordination_auth: %s must hold one line USER:PASSWORD", path);
 }
 
@@ -113,9 +116,10 @@ static bool open_data(struct server *server, struct err *err)
         return false;
     if (server->conf.coordination_auth.len > 0 && !auth_read(server, err))
         return false;
-    server->parts.store_config =
-        (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true,
-                               .server = server->conf.name };
+    server->parts.store_config = (struct store_config){ .url = str_dupz(arena, server->conf.store),
+        .data_dir = str_dupz(arena, store_dir),
+        .create = true,
+        .server = server->conf.name };
     return fsx_make_dirs(server->data, 0711, err) && dir_check(server->data, err) && fsx_make_dirs(run, 0755, err) &&
            (str_eq(store_dir, server->conf.data) || fsx_make_dirs(server->parts.store_config.data_dir, 0700, err));
 }
@@ -140,7 +144,8 @@ static void tls_tell(const struct server *server, const char *event, const struc
         log_warn("tls.certificate", "note=%s", log_quote(str_of(server->parts.tls->warning)).z);
 }
 
-/* certificate_look: one line when the certificate begins to end, and one when it has. Its times are wall time, which may be set. */
+/* certificate_look: one line when the certificate begins to end, and one when it has. Its times are wall time, which
+ * may be set. */
 static void certificate_look(struct loop_timer *timer)
 {
     struct server *server = timer->owner;
@@ -148,7 +153,8 @@ static void certificate_look(struct loop_timer *timer)
     if (tls_look(server->parts.tls, wall) && server->parts.tls->warning[0])
         log_warn("tls.certificate", "note=%s", log_quote(str_of(server->parts.tls->warning)).z);
     int64_t left = server->parts.tls->to_ms > wall ? server->parts.tls->to_ms - wall : CERTIFICATE_LOOK_MS;
-    loop_arm(server->parts.loop, timer, loop_now(server->parts.loop) + (left < CERTIFICATE_LOOK_MS ? left : CERTIFICATE_LOOK_MS));
+    loop_arm(server->parts.loop, timer,
+        loop_now(server->parts.loop) + (left < CERTIFICATE_LOOK_MS ? left : CERTIFICATE_LOOK_MS));
 }
 
 static bool open_tls(struct server *server, struct err *err)
@@ -165,7 +171,8 @@ static bool open_tls(struct server *server, struct err *err)
     return server->parts.tls != NULL;
 }
 
-/* modes_say: what only the server's user should read, and others can: copied there by hand, or made with another umask. */
+/* modes_say: what only the server's user should read, and others can: copied there by hand, or made with another umask.
+ */
 static void modes_say(const struct server *server)
 {
     static const char *const names[] = { "weir.db", "weir.db-wal", "verify.key", "token.key" };
@@ -174,14 +181,16 @@ static void modes_say(const struct server *server)
         struct stat st;
         snprintf(path, sizeof path, "%s/%s", server->parts.store_config.data_dir, names[i]);
         if (stat(path, &st) == 0 && st.st_mode & (S_IRWXG | S_IRWXO))
-            log_warn("data.mode", "file=%s mode=%04o note=\"others than the server's user can read or write it: chmod 0600 it\"",
+            log_warn("data.mode",
+                "file=%s mode=%04o note=\"others than the server's user can read or write it: chmod 0600 it\"",
                 log_quote(str_of(path)).z, (unsigned)(st.st_mode & 07777));
     }
 }
 
 static bool open_store(struct server *server, struct err *err)
 {
-    server->parts.store = server_name_open(&server->parts.store_config, server->data, &server->arena, &server->conf, err);
+    server->parts.store =
+        server_name_open(&server->parts.store_config, server->data, &server->arena, &server->conf, err);
     if (server->parts.store)
         modes_say(server);
     unsigned weak = server->parts.store ? server->parts.store->weak : 0;
@@ -199,7 +208,8 @@ static void *check_run(void *owner)
     if (!store_check_slowly(&server->parts.store_config, &server->check_stop, &rows, &err))
         log_error("store.check", "error=%s", log_quote(str_of(err.text)).z);
     else if (!atomic_load(&server->check_stop))
-        log_event("store.checked", "rows=%lld seconds=%lld", (long long)rows, (long long)(clock_boot_ms() - began) / 1000);
+        log_event(
+            "store.checked", "rows=%lld seconds=%lld", (long long)rows, (long long)(clock_boot_ms() - began) / 1000);
     return NULL;
 }
 
@@ -231,8 +241,7 @@ static bool open_engine(struct server *server, struct err *err)
         .coordination_auth = server->coordination_auth,
         .server_host = host_name(&server->arena),
         .server_version = STR(WEIR_VERSION),
-        .server_instance = str_fmt(&server->arena, "%d", (int)getpid())
-    };
+        .server_instance = str_fmt(&server->arena, "%d", (int)getpid()) };
     site_of(conf, &config.site);
     server->site_silent = config.site.silent;
     return assembly_engine(&server->parts, config, err);
@@ -271,8 +280,8 @@ static unsigned connections_max(void)
     return limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? (unsigned)limit.rlim_cur - DESCRIPTORS_KEPT : DESCRIPTORS_KEPT;
 }
 
-/* check_address: before the engine, whose first turn says that this server has started: with an address in use it can't. Nobody can
- * connect until there is somebody to answer. */
+/* check_address: before the engine, whose first turn says that this server has started: with an address in use it
+ * can't. Nobody can connect until there is somebody to answer. */
 static bool check_address(struct server *server, struct err *err)
 {
     return server->conf.listen.len == 0 || door_check(str_dupz(&server->arena, server->conf.listen), err);
@@ -286,7 +295,7 @@ static bool open_http(struct server *server, struct err *err)
     return assembly_http(&server->parts, config, err);
 }
 
-/* ---- news from the engine ---- */
+/* --- news from the engine --- */
 
 static void end_due(struct loop_timer *timer)
 {
@@ -299,7 +308,8 @@ static void on_failure(const struct err *err, void *owner)
     struct server *server = owner;
     log_error("server.failed", "error=%s", log_quote(str_of(err->text)).z);
     server->status = 1;
-    loop_arm(server->parts.loop, &server->end, loop_now(server->parts.loop) + FAILURE_MS); /* the answers go out first */
+    /* the answers go out first */
+    loop_arm(server->parts.loop, &server->end, loop_now(server->parts.loop) + FAILURE_MS);
 }
 
 static void others_committed(struct str note, void *owner)
@@ -311,8 +321,8 @@ static void others_committed(struct str note, void *owner)
         engine_wake(server->parts.engine);
 }
 
-/* health_look: one line when the server stops taking new work, with what to do, and one when it takes work again; one for each jump of the
- * clock. */
+/* health_look: one line when the server stops taking new work, with what to do, and one when it takes work again; one
+ * for each jump of the clock. */
 static void health_look(void *owner)
 {
     struct server *server = owner;
@@ -342,7 +352,8 @@ static void damage_met(void *owner)
     loop_wake(server->parts.loop);
 }
 
-/* coordination_look: told when it changes: the service is advice, so nobody is hurt, but somebody should look after it. */
+/* coordination_look: told when it changes: the service is advice, so nobody is hurt, but somebody should look after it.
+ */
 static void coordination_look(void *owner)
 {
     struct server *server = owner;
@@ -353,7 +364,8 @@ static void coordination_look(void *owner)
     server->coordination_away = now.away;
     server->coordination_since = now.since;
     if (now.away)
-        log_warn("coordination.away", "service=%s error=%s note=\"duties go by the store alone\"", now.kind, log_quote(str_of(now.text)).z);
+        log_warn("coordination.away", "service=%s error=%s note=\"duties go by the store alone\"", now.kind,
+            log_quote(str_of(now.text)).z);
     else
         log_event("coordination.connected", "service=%s", now.kind);
 }
@@ -368,9 +380,11 @@ static void coordination_tell(struct loop_timer *timer)
     if (getloadavg(load, 1) != 1)
         load[0] = 0;
     buf_init(&text, COORD_CONTENT_MAX);
-    buf_addf(&text, "{\"name\":\"%.*s\",\"role\":\"server\",\"version\":\"%s\",\"host\":\"%s\",\"address\":\"%s\",\"load\":%.2f",
+    buf_addf(&text,
+        "{\"name\":\"%.*s\",\"role\":\"server\",\"version\":\"%s\",\"host\":\"%s\",\"address\":\"%s\",\"load\":%.2f",
         STR_ARG(server->conf.name), WEIR_VERSION, server->parts.host, http_server_address(server->parts.http), load[0]);
-    buf_addf(&text, ",\"state\":\"%s\",\"epochs\":{", engine_health(server->parts.engine) == ENGINE_OK ? "active" : "failing");
+    buf_addf(&text, ",\"state\":\"%s\",\"epochs\":{",
+        engine_health(server->parts.engine) == ENGINE_OK ? "active" : "failing");
     for (size_t i = 0; i < DUTY_COUNT; i++) {
         int64_t epoch = engine_duty(server->parts.engine, (enum duty_kind)i);
         if (epoch == 0)
@@ -401,10 +415,11 @@ static bool start_engine(struct server *server, struct err *err)
     damage_listen(damage_met, server);
     health_look(server);
     const struct store_ops *ops = server->parts.store->ops;
-    return assembly_start(&server->parts, err) && (!ops->on_others || ops->on_others(server->parts.store, others_committed, server, err));
+    return assembly_start(&server->parts, err) &&
+           (!ops->on_others || ops->on_others(server->parts.store, others_committed, server, err));
 }
 
-/* ---- signals ---- */
+/* --- signals --- */
 
 static void executor_ended(void *owner)
 {
@@ -427,15 +442,16 @@ static void on_int(int signo, void *owner)
         loop_stop(server->parts.loop); /* a second one doesn't wait */
         return;
     }
-    loop_arm(server->parts.loop, &server->end, loop_now(server->parts.loop) + server->conf.grace_ms + INTERRUPT_EXTRA_MS);
+    loop_arm(
+        server->parts.loop, &server->end, loop_now(server->parts.loop) + server->conf.grace_ms + INTERRUPT_EXTRA_MS);
 }
 
 /* say_restart: settings that were read at the start and can't change under the parts that use them. */
 static void say_restart(const struct conf *now, const struct conf *next)
 {
     bool tls = tls_wanted(now) && tls_wanted(next);
-    static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options",
-        "log.limit", "tenants", "retention.history" };
+    static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command",
+        "containers.options", "log.limit", "tenants", "retention.history" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
         bool applied = tls && str_starts(str_of(key), STR("tls."));
@@ -483,10 +499,11 @@ static void reload_granted(struct coord_waiter *waiter, int64_t epoch)
 static void site_reload(struct server *server, const struct conf *next)
 {
     struct reload *reload = mem_alloc(sizeof *reload);
-    *reload =
-        (struct reload){ .command = { .kind = CMD_SITE, .actor = { STR("configuration"), STR("default") }, .done = reload_done },
-            .waiter = { .granted = reload_granted },
-            .server = server };
+    *reload = (struct reload){
+        .command = { .kind = CMD_SITE, .actor = { STR("configuration"), STR("default") }, .done = reload_done },
+        .waiter = { .granted = reload_granted },
+        .server = server
+    };
     list_append(&server->reloads, &reload->node);
     struct command *command = &reload->command;
     struct site_conf conf;
@@ -494,9 +511,11 @@ static void site_reload(struct server *server, const struct conf *next)
     command->in.site.from_file = true;
     site_of(next, &conf);
     unsigned silent = conf.silent;
-    conf.silent &= server->site_silent; /* what it doesn't say any more is emptied; what it never said is somebody else's */
+    /* what it doesn't say any more is emptied; what it never said is somebody else's */
+    conf.silent &= server->site_silent;
     server->site_silent = silent;
-    site_copy(&reload->arena, &conf, &command->in.site.conf); /* the next configuration is gone before the engine has taken it */
+    /* the next configuration is gone before the engine has taken it */
+    site_copy(&reload->arena, &conf, &command->in.site.conf);
     engine_lock(server->parts.engine, LOCK_config, &reload->waiter);
 }
 
@@ -544,12 +563,13 @@ static void on_hup(int signo, void *owner)
     arena_release(&arena);
 }
 
-/* ---- its life ---- */
+/* --- its life --- */
 
 static bool server_open(struct server *server, struct err *err)
 {
-    static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_readers,
-        check_address, open_engine, open_watch, open_api, start_engine, open_http, open_coordination, open_check };
+    static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store,
+        open_readers, check_address, open_engine, open_watch, open_api, start_engine, open_http, open_coordination,
+        open_check };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
@@ -574,15 +594,18 @@ static bool address_tell(struct server *server, struct err *err)
     if (!fsx_replace(file, str_fmt(arena, "%s\n", address), 0600, err)) {
         if (err->code != ERR_disk_full)
             return false;
-        log_warn("server.address", "error=%s note=\"the address is only on standard output\"", log_quote(str_of(err->text)).z);
+        log_warn("server.address", "error=%s note=\"the address is only on standard output\"",
+            log_quote(str_of(err->text)).z);
     }
-    log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION, server->data,
-        (long long)server->conf.lease_ms);
-    log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
+    log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION,
+        server->data, (long long)server->conf.lease_ms);
+    log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"",
+        (unsigned)geteuid());
     say_unused(&server->conf);
     if (engine_held(server->parts.engine))
-        log_warn("server.paused", "note=\"this store was restored from a backup: nothing starts, no schedule fires, no repository is "
-                                  "followed until: weir resume all\"");
+        log_warn("server.paused",
+            "note=\"this store was restored from a backup: nothing starts, no schedule fires, no repository is "
+            "followed until: weir resume all\"");
     printf("listening on %s\n", address);
     fflush(stdout);
     return true;
@@ -620,7 +643,8 @@ static void server_serve(struct server *server, struct err *err)
         fprintf(stderr, "weir serve: %s\n", err->text);
         if (err->code == ERR_corrupt)
             fprintf(stderr,
-                "  next: weir verify --data %s names what is damaged; move the directory away and bring a backup back: weir restore FILE "
+                "  next: weir verify --data %s names what is damaged; move the directory away and bring a backup back: "
+                "weir restore FILE "
                 "--data %s\n",
                 server->data ? server->data : "DIR", server->data ? server->data : "DIR");
         server->status = err_exit(err->code);

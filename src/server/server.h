@@ -1,4 +1,5 @@
-/* server: all parts of `weir serve` put together: data directory, store, logs, engine, api, http, the executor beside it, signals. */
+/* server: all parts of `weir serve` put together: data directory, store, logs, engine, api, http, the executor beside
+ * it, signals. */
 #ifndef WEIR_SERVER_SERVER_H
 #define WEIR_SERVER_SERVER_H
 

@@ -40,14 +40,16 @@ static struct str last_name(const char *path, struct arena *arena)
     return name_is_valid(text) ? text : (struct str){ 0 };
 }
 
-struct store *server_name_open(struct store_config *config, const char *data, struct arena *arena, struct conf *conf, struct err *err)
+struct store *server_name_open(
+    struct store_config *config, const char *data, struct arena *arena, struct conf *conf, struct err *err)
 {
     if (is_given(conf))
         return store_open(config, err);
     const char *path = str_dupz(arena, str_fmt(arena, "%s/name", data));
     struct str last = last_name(path, arena), host = conf->name;
     struct store *store = NULL;
-    for (int i = last.len > 0 ? 0 : 1; i <= NAMES_MAX && !store; i++) { /* the store knows best which names are in use */
+    /* the store knows best which names are in use */
+    for (int i = last.len > 0 ? 0 : 1; i <= NAMES_MAX && !store; i++) {
         *err = (struct err){ .code = ERR_none };
         conf->name = config->server = i == 0 ? last : i == 1 ? host : str_fmt(arena, "%.*s-%d", STR_ARG(host), i);
         store = store_open(config, err);
@@ -55,7 +57,8 @@ struct store *server_name_open(struct store_config *config, const char *data, st
             return NULL;
     }
     struct err unkept = { .code = ERR_none }; /* the next start may then find another */
-    if (store && !str_eq(conf->name, last) && !fsx_replace(path, str_fmt(arena, "%.*s\n", STR_ARG(conf->name)), 0600, &unkept))
+    if (store && !str_eq(conf->name, last) &&
+        !fsx_replace(path, str_fmt(arena, "%.*s\n", STR_ARG(conf->name)), 0600, &unkept))
         log_warn("server.name", "name=%s error=%s", log_quote(conf->name).z, log_quote(str_of(unkept.text)).z);
     return store;
 }

@@ -4,7 +4,7 @@
 
 int cmd_shim(const struct command_spec *spec, int argc, char **argv)
 {
-    struct arena arena = {0};
+    struct arena arena = { 0 };
     struct options options;
     int status = options_parse(&options, spec, argc, argv, &arena);
     if (status == OPTIONS_RUN)

@@ -1,5 +1,5 @@
-/* store: `weir store copy`: everything in one store becomes another one, from SQLite to PostgreSQL or back. Works on the stores themselves,
- * without a server. */
+/* store: `weir store copy`: everything in one store becomes another one, from SQLite to PostgreSQL or back. Works on
+ * the stores themselves, without a server. */
 #include <string.h>
 #include <unistd.h>
 
@@ -44,7 +44,8 @@ static struct store_config side_of(struct arena *arena, const char *text, const 
     else if (strstr(text, "://"))
         return (struct store_config){ .url = text }; /* the store says that it doesn't know it */
     *out_dir = str_dupz(arena, url);
-    return (struct store_config){ .url = str_dupz(arena, str_fmt(arena, "sqlite://%s", *out_dir)), .data_dir = *out_dir };
+    return (
+        struct store_config){ .url = str_dupz(arena, str_fmt(arena, "sqlite://%s", *out_dir)), .data_dir = *out_dir };
 }
 
 int store_copy_command(struct session *s)
@@ -59,7 +60,8 @@ int store_copy_command(struct session *s)
     if (!to.data_dir)
         to.data_dir = data ? data : from_dir;
     if (!from.data_dir || !to.data_dir)
-        return usage_error(s->options.spec, "between two databases --data DIR is needed: the data directory with the key of the history");
+        return usage_error(s->options.spec,
+            "between two databases --data DIR is needed: the data directory with the key of the history");
     int64_t began = clock_boot_ms();
     bool ok = store_copy(&from, &to, &watch, &s->err);
     if (progress.shown && progress.told_ms)
@@ -69,11 +71,14 @@ int store_copy_command(struct session *s)
     int64_t ms = clock_boot_ms() - began;
     session_note(s, "%lld rows copied and verified in %.1f s", (long long)progress.total, (double)ms / 1000);
     if (from_dir && strcmp(from.data_dir, to.data_dir) == 0)
-        session_note(s, "the key of the history is in %s: serve the copy with --data %s, or with a directory that has its verify.key; move "
-            "%s/weir.db away", to.data_dir, to.data_dir, from_dir);
+        session_note(s,
+            "the key of the history is in %s: serve the copy with --data %s, or with a directory that has its "
+            "verify.key; move "
+            "%s/weir.db away",
+            to.data_dir, to.data_dir, from_dir);
     if (s->json) {
-        json_t *document = json_pack("{s:I, s:I, s:o}", "rows", (json_int_t)progress.total, "ms", (json_int_t)ms, "data",
-            session_string(str_of(to.data_dir)));
+        json_t *document = json_pack("{s:I, s:I, s:o}", "rows", (json_int_t)progress.total, "ms", (json_int_t)ms,
+            "data", session_string(str_of(to.data_dir)));
         session_print(s, document);
         json_decref(document);
     }

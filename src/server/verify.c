@@ -19,15 +19,18 @@ static int report_print(struct session *s, const json_t *report)
         return ok ? 0 : 1;
     }
     enum paint paint = ok ? PAINT_GREEN : PAINT_RED;
-    printf("%s%s%s  %lld turns, %lld events, head %lld:%s\n", paint_on(&s->term, paint), ok ? "ok" : "FAULT", paint_off(&s->term, paint),
-        (long long)field_i64(report, "turns", 0), (long long)field_i64(report, "events", 0), (long long)field_i64(head, "seq", 0),
-        term_safe_z(&s->arena, field_z(head, "hash")));
+    printf("%s%s%s  %lld turns, %lld events, head %lld:%s\n", paint_on(&s->term, paint), ok ? "ok" : "FAULT",
+        paint_off(&s->term, paint), (long long)field_i64(report, "turns", 0), (long long)field_i64(report, "events", 0),
+        (long long)field_i64(head, "seq", 0), term_safe_z(&s->arena, field_z(head, "hash")));
     if (ok && json_object_get(report, "logs"))
         printf("    %lld logs (%s), %lld kept files (%s)\n    database %s\n", (long long)field_i64(report, "logs", 0),
             size_format((uint64_t)field_i64(report, "log_bytes", 0)).z, (long long)field_i64(report, "files", 0),
-            size_format((uint64_t)field_i64(report, "file_bytes", 0)).z, term_safe_z(&s->arena, field_z(report, "database")));
+            size_format((uint64_t)field_i64(report, "file_bytes", 0)).z,
+            term_safe_z(&s->arena, field_z(report, "database")));
     if (field_i64(report, "logs_unnoted", 0) > 0)
-        session_note(s, "%lld logs were only read, not compared: their hash isn't noted (just sealed, still open, or of an older version)",
+        session_note(s,
+            "%lld logs were only read, not compared: their hash isn't noted (just sealed, still open, or of an older "
+            "version)",
             (long long)field_i64(report, "logs_unnoted", 0));
     if (field_i64(report, "logs_short", 0) > 0)
         session_note(s, "warning: %lld logs lack bytes (a power cut takes what wasn't durable); the first: %s",
@@ -53,7 +56,8 @@ static int verify_offline(struct session *s, const char *data)
     int64_t witness_seq = 0;
     const char *witness = option_get(&s->options, "witness");
     if (witness && !store_witness_parse(str_of(witness), &witness_seq, witness_hash))
-        return usage_error(s->options.spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness, 2 * STORE_HASH_BYTES);
+        return usage_error(s->options.spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness,
+            2 * STORE_HASH_BYTES);
     s->err = (struct err){ .arena = &s->arena };
     const struct verify_wish wish = { .witness_seq = witness_seq,
         .witness_hash = witness_hash,
@@ -65,8 +69,8 @@ static int verify_offline(struct session *s, const char *data)
         fputs("\r\033[K", stderr);
     if (!read)
         return session_store_fail(s);
-    json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns, "events",
-        (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash",
+    json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns,
+        "events", (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash",
         store_hash_format(report.head_hash).z);
     if (!wish.quick) {
         json_object_set_new(document, "database", json_string(report.database));

@@ -1,7 +1,8 @@
 /* backend: what the kinds of repositories have in common, for the files of this room only.
  *
- * A backend fills a struct source with its operations; source.c calls them after it has looked at the arguments. Trees go out through a
- * sink, which refuses names that lead out of the tree and counts against the limits, wherever the tree comes from and goes to. */
+ * A backend fills a struct source with its operations; source.c calls them after it has looked at the arguments. Trees
+ * go out through a sink, which refuses names that lead out of the tree and counts against the limits, wherever the tree
+ * comes from and goes to. */
 #ifndef WEIR_SOURCE_BACKEND_H
 #define WEIR_SOURCE_BACKEND_H
 
@@ -15,15 +16,19 @@ struct sink;
 struct source_ops {
     void (*close)(struct source *source);
     bool (*youngest)(struct source *source, struct arena *arena, struct source_ident *out, struct err *err);
-    bool (*revision)(struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out, struct err *err);
-    bool (*workflows)(struct source *source, struct arena *arena, struct source_ident ident, struct str known, struct source_workflows *out,
-                      struct err *err);
-    bool (*new_commits)(struct source *source, struct arena *arena, const struct source_known *known, struct source_commits *out,
-                        struct err *err); /* NULL: there are no commits to find */
-    bool (*watch)(struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err);
-    /* The tree of `to` into the sink, folders before what is in them, names in order; with `from` only what differs, what isn't there any
-     * more, or is of another kind now, removed first. time_ms of the revision goes into the sink before anything else. */
-    bool (*walk)(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err);
+    bool (*revision)(struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out,
+        struct err *err);
+    bool (*workflows)(struct source *source, struct arena *arena, struct source_ident ident, struct str known,
+        struct source_workflows *out, struct err *err);
+    bool (*new_commits)(struct source *source, struct arena *arena, const struct source_known *known,
+        struct source_commits *out, struct err *err); /* NULL: there are no commits to find */
+    bool (*watch)(
+        struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err);
+    /* The tree of `to` into the sink, folders before what is in them, names in order; with `from` only what differs,
+     * what isn't there any more, or is of another kind now, removed first. time_ms of the revision goes into the sink
+     * before anything else. */
+    bool (*walk)(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink,
+        struct err *err);
 };
 
 struct source { /* the first member of each backend's own struct */
@@ -34,12 +39,12 @@ struct source { /* the first member of each backend's own struct */
     struct str place, uuid, branch;
 };
 
-struct source *source_svn_open(struct str url, struct err *err);                    /* local or served */
+struct source *source_svn_open(struct str url, struct err *err); /* local or served */
 struct source *source_svn_served_open(struct str url, struct err *err);
 struct source *source_git_open(struct str path, struct str branch, struct err *err);
 
-/* Texts of outsiders: UTF-8, at most `max` bytes, cut at a character; without control characters but tab and newline (source_line: none at
- * all, blanks at the ends taken off). */
+/* Texts of outsiders: UTF-8, at most `max` bytes, cut at a character; without control characters but tab and newline
+ * (source_line: none at all, blanks at the ends taken off). */
 struct str source_text(struct arena *arena, struct str raw, size_t max);
 struct str source_line(struct arena *arena, struct str raw, size_t max);
 
@@ -53,7 +58,8 @@ struct changes_list {
 bool changes_add(struct changes_list *list, struct source_change change); /* path and copied_from are copied */
 void changes_give(struct changes_list *list, struct source_revision *out);
 
-/* Workflow files of a folder, while it is read. Give each name of the folder to workflows_wants; then add text or a fault. */
+/* Workflow files of a folder, while it is read. Give each name of the folder to workflows_wants; then add text or a
+ * fault. */
 struct workflows_list {
     struct arena *arena;
     struct source_file *files;
@@ -63,7 +69,8 @@ struct workflows_list {
 };
 void workflows_init(struct workflows_list *list, struct arena *arena);
 bool workflows_wants(struct workflows_list *list, struct str name); /* false: no workflow file, or one too many */
-void workflows_add(struct workflows_list *list, struct str name, struct str text); /* text: in the arena; binary ones become a fault */
+/* text: in the arena; binary ones become a fault */
+void workflows_add(struct workflows_list *list, struct str name, struct str text);
 void workflows_fault(struct workflows_list *list, struct str name, const char *why); /* name empty: the folder itself */
 bool workflows_fits(struct workflows_list *list, struct str name, uint64_t bytes);   /* false: too large, a fault */
 void workflows_give(struct workflows_list *list, struct source_workflows *out);      /* sorts; ends the list */

@@ -1,8 +1,8 @@
 /* git: a branch of a local git repository, through libgit2.
  *
- * Owns the repository handle, the branch's name, and the list of commits that are still to be given out. Reads refs anew at each call, so a
- * push is seen at once. Configuration of the user and of the system isn't read, and who owns the repository doesn't matter: nothing of it
- * is ever run or written.
+ * Owns the repository handle, the branch's name, and the list of commits that are still to be given out. Reads refs
+ * anew at each call, so a push is seen at once. Configuration of the user and of the system isn't read, and who owns
+ * the repository doesn't matter: nothing of it is ever run or written.
  *
  * Fails as source.h says; a missing or broken object below a commit that is there is corrupt. */
 #include "source/git.h"
@@ -25,7 +25,8 @@ static char once_fault[200];
 
 static void library_start(void)
 {
-    static const int levels[] = { GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG, GIT_CONFIG_LEVEL_GLOBAL, GIT_CONFIG_LEVEL_PROGRAMDATA };
+    static const int levels[] = { GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG, GIT_CONFIG_LEVEL_GLOBAL,
+        GIT_CONFIG_LEVEL_PROGRAMDATA };
     const char *missing = NULL;
     if (!source_git_load(&missing) || git_libgit2_init() < 0) {
         snprintf(once_fault, sizeof once_fault, "%s", missing != NULL ? missing : "it doesn't start");
@@ -40,7 +41,8 @@ static void library_start(void)
 bool git_start(struct err *err)
 {
     pthread_once(&once, library_start);
-    return once_fault[0] == '\0' || err_set(err, ERR_internal, "libgit2 can't be used (%s); install libgit2", once_fault);
+    return once_fault[0] == '\0' ||
+           err_set(err, ERR_internal, "libgit2 can't be used (%s); install libgit2", once_fault);
 }
 
 bool git_fail(const struct git_source *git, int code, struct err *err, const char *what)
@@ -49,15 +51,18 @@ bool git_fail(const struct git_source *git, int code, struct err *err, const cha
     const char *message = last != NULL && last->message != NULL ? last->message : "no reason given";
     struct str place = git->base.place;
     if (strstr(message, "ermission denied") != NULL)
-        return err_set(err, ERR_io, "%.*s: %s: permission denied; let the user that runs weir read all of it", STR_ARG(place), what);
+        return err_set(err, ERR_io, "%.*s: %s: permission denied; let the user that runs weir read all of it",
+            STR_ARG(place), what);
     struct stat st;
-    if (git->repo != NULL && stat(git_repository_commondir(git->repo), &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
-        return err_set(err, ERR_not_found, "%.*s: the repository isn't there any more; put it back, or remove the archive", STR_ARG(place));
+    if (git->repo != NULL && stat(git_repository_commondir(git->repo), &st) != 0 &&
+        (errno == ENOENT || errno == ENOTDIR))
+        return err_set(err, ERR_not_found,
+            "%.*s: the repository isn't there any more; put it back, or remove the archive", STR_ARG(place));
     if (code == GIT_ENOTFOUND)
-        return err_set(err, ERR_corrupt, "%.*s: %s: an object is missing (%s); run git -C %.*s fsck", STR_ARG(place), what, message,
-            STR_ARG(place));
-    return err_set(err, last != NULL && last->klass == GIT_ERROR_OS ? ERR_io : ERR_corrupt, "%.*s: %s: %s; run git -C %.*s fsck",
-        STR_ARG(place), what, message, STR_ARG(place));
+        return err_set(err, ERR_corrupt, "%.*s: %s: an object is missing (%s); run git -C %.*s fsck", STR_ARG(place),
+            what, message, STR_ARG(place));
+    return err_set(err, last != NULL && last->klass == GIT_ERROR_OS ? ERR_io : ERR_corrupt,
+        "%.*s: %s: %s; run git -C %.*s fsck", STR_ARG(place), what, message, STR_ARG(place));
 }
 
 /* is_denied: it is there, or may be, and isn't for us to read; libgit2 takes that for not there. */
@@ -137,8 +142,8 @@ bool git_tip(struct git_source *git, git_oid *out, bool *out_found, struct err *
         git_fail(git, GIT_ENOTFOUND, err, "reading HEAD");
     else if (!good)
         err_set(err, ERR_not_found, "%.*s: there is no branch '%.*s'%s%.*s%s; it has: %.*s", STR_ARG(git->base.place),
-            STR_ARG(git->base.branch), closest.len > 0 ? " (did you mean '" : "", STR_ARG(closest), closest.len > 0 ? "'?)" : "",
-            STR_ARG(names));
+            STR_ARG(git->base.branch), closest.len > 0 ? " (did you mean '" : "", STR_ARG(closest),
+            closest.len > 0 ? "'?)" : "", STR_ARG(names));
     arena_release(&arena);
     return good;
 }
@@ -155,7 +160,8 @@ static bool branch_settle(struct git_source *git, struct str branch, struct err 
             const char *path = str_fmt(&git->base.arena, "%.*s/HEAD", STR_ARG(git->base.place)).ptr;
             if (is_denied(path, R_OK))
                 return denied_fail(path, err);
-            return err_set(err, ERR_invalid, "%.*s: HEAD names no branch: say which one with --branch", STR_ARG(git->base.place));
+            return err_set(
+                err, ERR_invalid, "%.*s: HEAD names no branch: say which one with --branch", STR_ARG(git->base.place));
         }
         branch = str_of(name);
     }
@@ -175,24 +181,26 @@ static bool repository_open(struct git_source *git, struct str path, struct err 
     const char *path_z = str_dupz(&git->base.arena, path);
     git->base.place = str_of(path_z);
     if (stat(path_z, &st) != 0)
-        return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s%s", path_z, strerror(errno),
+        return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s%s", path_z,
+            strerror(errno),
             errno == EACCES ? "; let the user that runs weir read it" : "; give the path of a git repository");
     int code = git_repository_open_ext(&git->repo, path_z, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
     if (code != 0 && is_denied(path_z, R_OK | X_OK))
         return denied_fail(path_z, err);
     if (code == GIT_ENOTFOUND)
-        return err_set(err, ERR_invalid, "%s: this is no git repository; make one with git init, or give another path", path_z);
+        return err_set(
+            err, ERR_invalid, "%s: this is no git repository; make one with git init, or give another path", path_z);
     if (code != 0) {
         const git_error *last = git_error_last();
-        return err_set(
-            err, ERR_invalid, "%s: this git repository can't be read: %s", path_z, last != NULL ? last->message : "no reason given");
+        return err_set(err, ERR_invalid, "%s: this git repository can't be read: %s", path_z,
+            last != NULL ? last->message : "no reason given");
     }
     git->base.place = str_dup(&git->base.arena, str_of(git_repository_commondir(git->repo)));
     while (git->base.place.len > 1 && git->base.place.ptr[git->base.place.len - 1] == '/')
         git->base.place.len--;
     if (git_repository_is_shallow(git->repo) == 1)
-        return err_set(
-            err, ERR_invalid, "%s: this is a shallow clone, which lacks history; run git -C %s fetch --unshallow", path_z, path_z);
+        return err_set(err, ERR_invalid,
+            "%s: this is a shallow clone, which lacks history; run git -C %s fetch --unshallow", path_z, path_z);
     return true;
 }
 
@@ -224,8 +232,8 @@ bool git_commit_find(struct git_source *git, struct source_ident ident, git_comm
     struct stat st;
     if (code != GIT_ENOTFOUND || stat(git_repository_commondir(git->repo), &st) != 0)
         return git_fail(git, code, err, "reading a commit");
-    return err_set(
-        err, ERR_not_found, "%.*s: there is no commit %.*s (pruned after a forced push?)", STR_ARG(git->base.place), STR_ARG(ident.id));
+    return err_set(err, ERR_not_found, "%.*s: there is no commit %.*s (pruned after a forced push?)",
+        STR_ARG(git->base.place), STR_ARG(ident.id));
 }
 
 /* commit_text: what a commit says, as UTF-8; commits of old say when theirs is Latin-1. */
@@ -233,7 +241,8 @@ static struct str commit_text(struct arena *arena, const git_commit *commit, con
 {
     const char *encoding = git_commit_message_encoding(commit);
     struct str text = str_of(raw);
-    if (encoding == NULL || str_is_utf8(text) || (strcasecmp(encoding, "ISO-8859-1") != 0 && strcasecmp(encoding, "latin1") != 0))
+    if (encoding == NULL || str_is_utf8(text) ||
+        (strcasecmp(encoding, "ISO-8859-1") != 0 && strcasecmp(encoding, "latin1") != 0))
         return source_text(arena, text, max);
     struct buf wide;
     buf_init(&wide, max);
@@ -287,8 +296,8 @@ static void commit_describe(struct arena *arena, const git_commit *commit, struc
     out->is_first = out->n_parents == 0;
 }
 
-/* changes_find: what the commit changed. A parent that can't be read (damaged, and given up by `weir archive skip`) doesn't stop the
- * commits behind it: if the commit's own tree is whole, everything counts as touched. */
+/* changes_find: what the commit changed. A parent that can't be read (damaged, and given up by `weir archive skip`)
+ * doesn't stop the commits behind it: if the commit's own tree is whole, everything counts as touched. */
 static bool changes_find(struct git_source *git, struct arena *arena, git_commit *commit, const git_tree *tree,
     struct source_revision *revision, struct err *err)
 {
@@ -297,11 +306,13 @@ static bool changes_find(struct git_source *git, struct arena *arena, git_commit
     int code = revision->n_parents > 0 ? git_commit_parent(&parent, commit, 0) : 0;
     if (code == 0 && parent != NULL)
         code = git_commit_tree(&before, parent);
-    bool good = code == 0 ? git_changes(git, arena, before, tree, revision, err) : git_fail(git, code, err, "reading a commit's parent");
+    bool good = code == 0 ? git_changes(git, arena, before, tree, revision, err)
+                          : git_fail(git, code, err, "reading a commit's parent");
     git_tree_free(before);
     git_commit_free(parent);
     struct err own = { 0 };
-    if (good || err->code != ERR_corrupt || revision->n_parents == 0 || !git_changes(git, arena, NULL, tree, revision, &own))
+    if (good || err->code != ERR_corrupt || revision->n_parents == 0 ||
+        !git_changes(git, arena, NULL, tree, revision, &own))
         return good;
     *err = (struct err){ 0 };
     revision->all_touched = true;
@@ -319,7 +330,8 @@ static bool git_revision(
     struct source_revision revision;
     commit_describe(arena, commit, &revision);
     int code = git_commit_tree(&tree, commit);
-    bool good = code == 0 ? changes_find(git, arena, commit, tree, &revision, err) : git_fail(git, code, err, "reading a commit");
+    bool good = code == 0 ? changes_find(git, arena, commit, tree, &revision, err)
+                          : git_fail(git, code, err, "reading a commit");
     git_tree_free(tree);
     git_commit_free(commit);
     if (good)
@@ -327,7 +339,8 @@ static bool git_revision(
     return good;
 }
 
-static bool git_watch(struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err)
+static bool git_watch(
+    struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err)
 {
     struct git_source *git = git_of(source);
     struct source_watch *watches = NULL;
@@ -368,7 +381,8 @@ struct source *source_git_open(struct str path, struct str branch, struct err *e
     for (size_t i = 0; i + 2 < path.len; i++)
         if (memcmp(path.ptr + i, "://", 3) == 0) {
             err_set(err, ERR_invalid,
-                "%.*s: git repositories are read from a local path: make a mirror with git clone --mirror and give its path",
+                "%.*s: git repositories are read from a local path: make a mirror with git clone --mirror and give its "
+                "path",
                 STR_ARG(path));
             return NULL;
         }

@@ -33,12 +33,13 @@ bool git_commit_find(struct git_source *git, struct source_ident ident, git_comm
 struct str git_oid_text(struct arena *arena, const git_oid *oid);
 
 /* git_changes: what differs between two trees (before may be NULL) into out->changes. */
-bool git_changes(struct git_source *git, struct arena *arena, const git_tree *before, const git_tree *after, struct source_revision *out,
-                 struct err *err);
-bool git_walk(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err);
-bool git_workflows(struct source *source, struct arena *arena, struct source_ident ident, struct str known, struct source_workflows *out,
-                   struct err *err);
-bool git_new_commits(struct source *source, struct arena *arena, const struct source_known *known, struct source_commits *out,
-                     struct err *err);
+bool git_changes(struct git_source *git, struct arena *arena, const git_tree *before, const git_tree *after,
+    struct source_revision *out, struct err *err);
+bool git_walk(
+    struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err);
+bool git_workflows(struct source *source, struct arena *arena, struct source_ident ident, struct str known,
+    struct source_workflows *out, struct err *err);
+bool git_new_commits(struct source *source, struct arena *arena, const struct source_known *known,
+    struct source_commits *out, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* git_commits: which commits of the branch have no number yet.
  *
- * Walks first parents from the tip to the newest commit that is known. The list stays with the source while the tip stays, so that an
- * import of a long history walks it once and not once per thousand.
+ * Walks first parents from the tip to the newest commit that is known. The list stays with the source while the tip
+ * stays, so that an import of a long history walks it once and not once per thousand.
  *
  * Fails with body_too_large when the branch is more than SOURCE_CHAIN_MAX ahead, corrupt when a commit is missing. */
 #include "source/git.h"
@@ -18,8 +18,8 @@ static bool is_known(const struct source_known *known, const git_oid *oid)
 static bool chain_push(struct git_source *git, const git_oid *oid, struct err *err)
 {
     if (git->n_chain == SOURCE_CHAIN_MAX)
-        return err_set(err, ERR_body_too_large, "%.*s: more than %d new commits on %.*s", STR_ARG(git->base.place), SOURCE_CHAIN_MAX,
-            STR_ARG(git->base.branch));
+        return err_set(err, ERR_body_too_large, "%.*s: more than %d new commits on %.*s", STR_ARG(git->base.place),
+            SOURCE_CHAIN_MAX, STR_ARG(git->base.branch));
     if (git->n_chain == git->cap_chain) {
         git->cap_chain = git->cap_chain > 0 ? git->cap_chain * 2 : 64;
         git->chain = mem_realloc(git->chain, git->cap_chain * sizeof *git->chain);
@@ -29,7 +29,8 @@ static bool chain_push(struct git_source *git, const git_oid *oid, struct err *e
 }
 
 /* chain_walk: the list anew, from the tip. */
-static bool chain_walk(struct git_source *git, const git_oid *tip, const struct source_known *known, git_oid *out_base, struct err *err)
+static bool chain_walk(
+    struct git_source *git, const git_oid *tip, const struct source_known *known, git_oid *out_base, struct err *err)
 {
     git_oid at = *tip;
     git->n_chain = 0;
@@ -67,8 +68,9 @@ static void chain_cut(struct git_source *git, struct str numbered, git_oid *out_
         }
 }
 
-/* chain_trim: an archive may begin after a commit that has no number. When a forced push goes back behind it, what the old tip stands on is
- * no news: of the chain, tip first, only what the old tip can't reach stays. Reachable ones come last, so halving finds the border. */
+/* chain_trim: an archive may begin after a commit that has no number. When a forced push goes back behind it, what the
+ * old tip stands on is no news: of the chain, tip first, only what the old tip can't reach stays. Reachable ones come
+ * last, so halving finds the border. */
 static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base, struct err *err)
 {
     git_oid oid;
@@ -82,7 +84,9 @@ static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base
         return true; /* the old tip was pruned: everything is news */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int code = git_oid_equal(&oid, &git->chain[middle]) ? 1 : git_graph_descendant_of(git->repo, &oid, &git->chain[middle]);
+        int code = git_oid_equal(&oid, &git->chain[middle])
+                       ? 1
+                       : git_graph_descendant_of(git->repo, &oid, &git->chain[middle]);
         if (code < 0)
             return git_fail(git, code, err, "comparing commits");
         if (code == 1)
@@ -96,8 +100,10 @@ static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base
     return true;
 }
 
-/* rewritten_find: is the old tip no ancestor of the new one? base: the known commit that the new ones stand on, or zero. */
-static bool rewritten_find(struct git_source *git, struct str old, const git_oid *tip, const git_oid *base, bool *out, struct err *err)
+/* rewritten_find: is the old tip no ancestor of the new one? base: the known commit that the new ones stand on, or
+ * zero. */
+static bool rewritten_find(
+    struct git_source *git, struct str old, const git_oid *tip, const git_oid *base, bool *out, struct err *err)
 {
     git_oid oid;
     *out = false;
@@ -120,8 +126,8 @@ static bool rewritten_find(struct git_source *git, struct str old, const git_oid
     return true;
 }
 
-bool git_new_commits(struct source *source, struct arena *arena, const struct source_known *known, struct source_commits *out,
-    struct err *err)
+bool git_new_commits(struct source *source, struct arena *arena, const struct source_known *known,
+    struct source_commits *out, struct err *err)
 {
     struct git_source *git = git_of(source);
     struct source_commits commits = { 0 };

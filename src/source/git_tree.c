@@ -1,9 +1,10 @@
 /* git_tree: trees of a git repository: compared, listed, written out.
  *
- * One walk serves all: two trees, or one and nothing, side by side; subtrees with equal ids are never opened. What it finds goes to a
- * visitor: changes of a revision, or a sink.
+ * One walk serves all: two trees, or one and nothing, side by side; subtrees with equal ids are never opened. What it
+ * finds goes to a visitor: changes of a revision, or a sink.
  *
- * Fails with corrupt (an object is missing or broken), invalid (too deep), body_too_large (one file), and what the sink says. */
+ * Fails with corrupt (an object is missing or broken), invalid (too deep), body_too_large (one file), and what the sink
+ * says. */
 #include "source/git.h"
 
 #include <stdio.h>
@@ -44,7 +45,8 @@ static bool walk_below(struct walk *walk, const git_tree_entry *before, const gi
     if (code != 0)
         fail(walk, code);
     else if (++walk->depth > SOURCE_DEPTH_MAX)
-        err_set(walk->err, ERR_invalid, "%.*s: more than %d folders within each other", STR_ARG(walk->git->base.place), SOURCE_DEPTH_MAX);
+        err_set(walk->err, ERR_invalid, "%.*s: more than %d folders within each other", STR_ARG(walk->git->base.place),
+            SOURCE_DEPTH_MAX);
     else
         good = walk_trees(walk, old, new);
     walk->depth--;
@@ -104,7 +106,8 @@ static bool entry_came(struct walk *walk, const git_tree_entry *before, const gi
         return walk_below(walk, before, after);
     }
     if (walk->sink == NULL) {
-        changes_add(walk->changes, (struct source_change){ .path = path, .kind = before != NULL ? SOURCE_CHANGED : SOURCE_ADDED });
+        changes_add(walk->changes,
+            (struct source_change){ .path = path, .kind = before != NULL ? SOURCE_CHANGED : SOURCE_ADDED });
         return true;
     }
     if (git_tree_entry_filemode(after) != GIT_FILEMODE_COMMIT)
@@ -116,7 +119,8 @@ static bool entry_came(struct walk *walk, const git_tree_entry *before, const gi
 
 static bool is_same(const git_tree_entry *a, const git_tree_entry *b)
 {
-    return git_oid_equal(git_tree_entry_id(a), git_tree_entry_id(b)) && git_tree_entry_filemode(a) == git_tree_entry_filemode(b);
+    return git_oid_equal(git_tree_entry_id(a), git_tree_entry_id(b)) &&
+           git_tree_entry_filemode(a) == git_tree_entry_filemode(b);
 }
 
 /* walk_entry: one name of one side (`gone`: the old one) against the same name of the other. */
@@ -169,8 +173,8 @@ static bool walk_run(struct walk *walk, const git_tree *before, const git_tree *
     return good;
 }
 
-bool git_changes(struct git_source *git, struct arena *arena, const git_tree *before, const git_tree *after, struct source_revision *out,
-    struct err *err)
+bool git_changes(struct git_source *git, struct arena *arena, const git_tree *before, const git_tree *after,
+    struct source_revision *out, struct err *err)
 {
     struct changes_list changes = { .arena = arena };
     struct walk walk = { .git = git, .err = err, .changes = &changes };
@@ -181,7 +185,8 @@ bool git_changes(struct git_source *git, struct arena *arena, const git_tree *be
 }
 
 /* tree_of: the tree of a commit; time_ms may be NULL. */
-static bool tree_of(struct git_source *git, struct source_ident ident, git_tree **out, int64_t *time_ms, struct err *err)
+static bool tree_of(
+    struct git_source *git, struct source_ident ident, git_tree **out, int64_t *time_ms, struct err *err)
 {
     git_commit *commit = NULL;
     if (!git_commit_find(git, ident, &commit, err))
@@ -193,19 +198,21 @@ static bool tree_of(struct git_source *git, struct source_ident ident, git_tree 
     return code == 0 || git_fail(git, code, err, "reading a commit's tree");
 }
 
-bool git_walk(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err)
+bool git_walk(
+    struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err)
 {
     struct git_source *git = git_of(source);
     git_tree *before = NULL, *after = NULL;
     struct walk walk = { .git = git, .err = err, .sink = sink };
-    bool good = (from == NULL || tree_of(git, *from, &before, NULL, err)) && tree_of(git, to, &after, &sink->time_ms, err) &&
-                walk_run(&walk, before, after);
+    bool good = (from == NULL || tree_of(git, *from, &before, NULL, err)) &&
+                tree_of(git, to, &after, &sink->time_ms, err) && walk_run(&walk, before, after);
     git_tree_free(before);
     git_tree_free(after);
     return good;
 }
 
-static bool workflow_read(struct git_source *git, struct workflows_list *list, const git_tree_entry *entry, struct err *err)
+static bool workflow_read(
+    struct git_source *git, struct workflows_list *list, const git_tree_entry *entry, struct err *err)
 {
     struct str name = str_of(git_tree_entry_name(entry));
     git_filemode_t mode = git_tree_entry_filemode(entry);
@@ -234,8 +241,8 @@ static bool workflow_read(struct git_source *git, struct workflows_list *list, c
 }
 
 /* folder_read: the entry _workflows of the root. */
-static bool folder_read(struct git_source *git, struct arena *arena, const git_tree_entry *folder, struct source_workflows *out,
-    struct err *err)
+static bool folder_read(struct git_source *git, struct arena *arena, const git_tree_entry *folder,
+    struct source_workflows *out, struct err *err)
 {
     struct workflows_list list;
     git_tree *tree = NULL;
@@ -257,8 +264,8 @@ static bool folder_read(struct git_source *git, struct arena *arena, const git_t
     return good;
 }
 
-bool git_workflows(struct source *source, struct arena *arena, struct source_ident ident, struct str known, struct source_workflows *out,
-    struct err *err)
+bool git_workflows(struct source *source, struct arena *arena, struct source_ident ident, struct str known,
+    struct source_workflows *out, struct err *err)
 {
     struct git_source *git = git_of(source);
     git_tree *root = NULL;
@@ -269,7 +276,8 @@ bool git_workflows(struct source *source, struct arena *arena, struct source_ide
     if (folder != NULL) {
         found.content = git_oid_text(arena, git_tree_entry_id(folder));
         if (!is_tree(folder))
-            found.content = str_fmt(arena, "%.*s-%o", STR_ARG(found.content), (unsigned)git_tree_entry_filemode(folder));
+            found.content =
+                str_fmt(arena, "%.*s-%o", STR_ARG(found.content), (unsigned)git_tree_entry_filemode(folder));
     }
     found.same = known.len > 0 && str_eq(known, found.content);
     bool good = folder == NULL || found.same || folder_read(git, arena, folder, &found, err);

@@ -1,8 +1,8 @@
 /* hook: our lines in the hooks of a repository.
  *
- * A hook of ours is written from a short list (is there one to call first? which archives?) and read back into it; a file that reads back
- * to exactly its own bytes is ours, any other is somebody's. The one that was there gets a second name before ours takes its place, so at
- * no moment is there none.
+ * A hook of ours is written from a short list (is there one to call first? which archives?) and read back into it; a
+ * file that reads back to exactly its own bytes is ours, any other is somebody's. The one that was there gets a second
+ * name before ours takes its place, so at no moment is there none.
  *
  * Fails with invalid (changed by hand, in the way, hooks elsewhere) and io. */
 #include "source/hook.h"
@@ -23,8 +23,9 @@
 #define LINE_BYTES_MAX ((size_t)16 << 10)
 #define KEPT ".before-weir"
 
-/* Which events a kind of repository tells by which hook. A commit on a branch of an ordinary git repository comes by commit, amend,
- * cherry-pick and revert (post-commit), merge and pull (post-merge), rebase (post-rewrite) and am (post-applypatch). */
+/* Which events a kind of repository tells by which hook. A commit on a branch of an ordinary git repository comes by
+ * commit, amend, cherry-pick and revert (post-commit), merge and pull (post-merge), rebase (post-rewrite) and am
+ * (post-applypatch). */
 enum { HOOK_SVN = 1, HOOK_BARE = 2, HOOK_ORDINARY = 4, HOOK_NAMES = 6 };
 static const struct hook_name {
     const char *name, *rev; /* rev: how the revision is called in the hook; NULL: the branch's commit */
@@ -41,12 +42,15 @@ _Static_assert(HOOK_NAMES <= HOOKS_MAX + 1, "an ordinary repository has all but 
 
 static const char first_line[] = "#!/bin/sh\n";
 /* Ours comes first: however long the other one takes, we are told at once; and it ends as it ends. */
-static const char call_line[] = "[ ! -x \"$0" KEPT "\" ] || exec \"$0" KEPT "\" \"$@\" # weir: the hook that was here before\n";
+static const char call_line[] =
+    "[ ! -x \"$0" KEPT "\" ] || exec \"$0" KEPT "\" \"$@\" # weir: the hook that was here before\n";
 static const char line_head[] = "( ";
-/* A job's commit waits for weir (a moment): else the job may end, and everything it left with it, before its cause was told. */
+/* A job's commit waits for weir (a moment): else the job may end, and everything it left with it, before its cause was
+ * told. */
 static const char line_tail[] = " </dev/null >/dev/null 2>&1 & [ -z \"$WEIR_KEY\" ] || wait ) || : # weir archive ";
 /* Subversion's hooks have no environment: whether a job commits stands in that of the process which called the hook. */
-static const char key_words[] = "export WEIR_KEY=\"${WEIR_KEY:-$(sed -zn 's/^WEIR_KEY=//p' /proc/$PPID/environ 2>/dev/null)}\"; ";
+static const char key_words[] =
+    "export WEIR_KEY=\"${WEIR_KEY:-$(sed -zn 's/^WEIR_KEY=//p' /proc/$PPID/environ 2>/dev/null)}\"; ";
 
 struct hook_line {
     struct str archive, command; /* the words between head and tail */
@@ -105,11 +109,13 @@ static bool hook_parse(struct hook *hook, struct str text, struct err *err)
     buf_release(&again);
     if (hook->n_lines > 0 && !hook->is_ours)
         return err_set(err, ERR_invalid,
-            "%s: somebody changed weir's hook: keep your own lines in another file, or take weir's lines out by hand", hook->path);
+            "%s: somebody changed weir's hook: keep your own lines in another file, or take weir's lines out by hand",
+            hook->path);
     return true;
 }
 
-/* git_look: is it an ordinary one? Git may have been told another place for hooks, which other repositories may share. */
+/* git_look: is it an ordinary one? Git may have been told another place for hooks, which other repositories may share.
+ */
 static bool git_look(const char *repository, unsigned *out_kind, struct err *err)
 {
     char config_path[4200];
@@ -125,7 +131,8 @@ static bool git_look(const char *repository, unsigned *out_kind, struct err *err
         bare = !str_ends(str_of(repository), STR("/.git"));
     if (elsewhere)
         err_set(err, ERR_invalid,
-            "%s: git takes this repository's hooks from %s (core.hooksPath): call weir notify from there yourself and use --no-hook",
+            "%s: git takes this repository's hooks from %s (core.hooksPath): call weir notify from there yourself and "
+            "use --no-hook",
             repository, folder.ptr);
     git_buf_dispose(&folder);
     git_config_free(config);
@@ -162,7 +169,8 @@ static bool hook_load(struct hook *hook, const char *repository, struct err *err
 }
 
 /* set_begin: which hooks the repository has for us; none of them is read yet. */
-static bool set_begin(struct hook_set *set, enum archive_kind kind, const char *repository, struct arena *arena, struct err *err)
+static bool set_begin(
+    struct hook_set *set, enum archive_kind kind, const char *repository, struct arena *arena, struct err *err)
 {
     struct stat st;
     unsigned wanted = HOOK_SVN;
@@ -171,7 +179,8 @@ static bool set_begin(struct hook_set *set, enum archive_kind kind, const char *
         return err_set(err, ERR_invalid, "only local Subversion and git repositories have hooks");
     const char *mark = str_fmt(arena, "%s/%s", repository, kind == ARCHIVE_SVN ? "format" : "HEAD").ptr;
     if (lstat(mark, &st) != 0)
-        return errno == EACCES ? io_fail(err, mark) : err_set(err, ERR_not_found, "%s: there is no repository here", repository);
+        return errno == EACCES ? io_fail(err, mark)
+                               : err_set(err, ERR_not_found, "%s: there is no repository here", repository);
     if (kind == ARCHIVE_GIT && !git_look(repository, &wanted, err))
         return false;
     for (size_t i = 0; i < HOOK_NAMES; i++)
@@ -195,12 +204,14 @@ static bool hook_save(const struct hook *hook, struct err *err)
 static bool hook_keep(struct hook *hook, struct err *err)
 {
     struct stat st, now;
-    bool is_kept = lstat(hook->kept, &st) == 0, begun = is_kept && lstat(hook->path, &now) == 0 && now.st_ino == st.st_ino;
+    bool is_kept = lstat(hook->kept, &st) == 0,
+         begun = is_kept && lstat(hook->path, &now) == 0 && now.st_ino == st.st_ino;
     hook->calls = true;
     if (begun)
         return true; /* an earlier install got no further than this */
     if (is_kept)
-        return err_set(err, ERR_invalid, "%s: a hook that was kept earlier is in the way: move it to another name", hook->kept);
+        return err_set(
+            err, ERR_invalid, "%s: a hook that was kept earlier is in the way: move it to another name", hook->kept);
     if (linkat(AT_FDCWD, hook->path, AT_FDCWD, hook->kept, 0) != 0 && rename(hook->path, hook->kept) != 0)
         return io_fail(err, hook->path);
     return true;
@@ -218,7 +229,8 @@ static bool archive_is_plain(struct str archive)
 {
     for (size_t i = 0; i < archive.len; i++) {
         char c = archive.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+                c == '-'))
             return false;
     }
     return archive.len > 0 && archive.len <= 100 && archive.ptr[0] != '-';
@@ -247,7 +259,8 @@ static bool line_make(struct hook *hook, const struct hook_call *call, struct st
     if (svn)
         buf_add_z(&words, hook->name->rev);
     else
-        git_rev(&words, hook->name, call->branch.len > 0 ? str_fmt(hook->arena, "refs/heads/%.*s", STR_ARG(call->branch)) : call->branch);
+        git_rev(&words, hook->name,
+            call->branch.len > 0 ? str_fmt(hook->arena, "refs/heads/%.*s", STR_ARG(call->branch)) : call->branch);
     for (size_t i = 0; i < call->n_options; i++) {
         buf_add_char(&words, ' ');
         words_quote(&words, call->options[i]);
@@ -341,7 +354,8 @@ bool hook_remove(enum archive_kind kind, const char *repository, struct str arch
     bool good = set_begin(&set, kind, repository, &arena, err);
     for (size_t i = 0; good && i < set.n; i++) { /* one that somebody changed doesn't keep the others there */
         struct err own = { 0 };
-        if (!(hook_load(&set.hooks[i], repository, &own) && line_drop(&set.hooks[i], archive, &own)) && err->code == ERR_none)
+        if (!(hook_load(&set.hooks[i], repository, &own) && line_drop(&set.hooks[i], archive, &own)) &&
+            err->code == ERR_none)
             *err = own;
     }
     good = good && err->code == ERR_none;
@@ -349,8 +363,8 @@ bool hook_remove(enum archive_kind kind, const char *repository, struct str arch
     return good;
 }
 
-bool hook_find(enum archive_kind kind, const char *repository, struct str archive, struct arena *arena, struct hook_paths *out,
-    struct err *err)
+bool hook_find(enum archive_kind kind, const char *repository, struct str archive, struct arena *arena,
+    struct hook_paths *out, struct err *err)
 {
     struct hook_set set;
     *out = (struct hook_paths){ 0 };

@@ -1,11 +1,11 @@
-/* hook: our lines in a local repository's hooks (Subversion: post-commit; git: post-receive, and in an ordinary repository also
- * post-commit, post-merge, post-rewrite and post-applypatch), and the hooks that were there before.
+/* hook: our lines in a local repository's hooks (Subversion: post-commit; git: post-receive, and in an ordinary
+ * repository also post-commit, post-merge, post-rewrite and post-applypatch), and the hooks that were there before.
  *
- * Ours is a file of its own that calls weir in the background with its output closed and then becomes the one that was there (kept beside
- * it as NAME.before-weir, mode and bytes as they were), with the same arguments and input: a commit is neither delayed (a job's own: for
- * as long as weir notify takes) nor failed by us, and the hook's output and exit status are the other one's. Several archives may
- * stand in one hook, a line each. Removing the last one puts back what was there, byte for byte. Files are replaced as a whole: a commit
- * at the same time sees the old hook or the new one.
+ * Ours is a file of its own that calls weir in the background with its output closed and then becomes the one that was
+ * there (kept beside it as NAME.before-weir, mode and bytes as they were), with the same arguments and input: a commit
+ * is neither delayed (a job's own: for as long as weir notify takes) nor failed by us, and the hook's output and exit
+ * status are the other one's. Several archives may stand in one hook, a line each. Removing the last one puts back what
+ * was there, byte for byte. Files are replaced as a whole: a commit at the same time sees the old hook or the new one.
  *
  * Failures: invalid (a served repository has no hooks here; the hook is a folder; somebody changed ours), io. */
 #ifndef WEIR_SOURCE_HOOK_H
@@ -27,18 +27,19 @@ struct hook_paths {
     size_t n_installed, n_wanted;
 };
 
-/* hook_install: each line calls PROGRAM notify ARCHIVE REV --txn TXN OPTIONS... (svn) or PROGRAM notify ARCHIVE COMMIT OPTIONS... (git);
- * program and options are words, quoted here. The environment is passed on, WEIR_KEY in it; Subversion gives its hooks none, so there
- * WEIR_KEY is taken from the process that commits. Again for the same archive: its lines are replaced. All hooks or, after a failure,
- * none. out (may be NULL): the hooks' files, in the arena. */
+/* hook_install: each line calls PROGRAM notify ARCHIVE REV --txn TXN OPTIONS... (svn) or PROGRAM notify ARCHIVE COMMIT
+ * OPTIONS... (git); program and options are words, quoted here. The environment is passed on, WEIR_KEY in it;
+ * Subversion gives its hooks none, so there WEIR_KEY is taken from the process that commits. Again for the same
+ * archive: its lines are replaced. All hooks or, after a failure, none. out (may be NULL): the hooks' files, in the
+ * arena. */
 bool hook_install(enum archive_kind kind, const char *repository, const struct hook_call *call, struct arena *arena,
-                  struct hook_paths *out, struct err *err);
+    struct hook_paths *out, struct err *err);
 
 /* hook_remove: an archive that has no line there is fine. */
 bool hook_remove(enum archive_kind kind, const char *repository, struct str archive, struct err *err);
 
 /* hook_find: which hooks have the archive's line; paths in the arena. */
-bool hook_find(enum archive_kind kind, const char *repository, struct str archive, struct arena *arena, struct hook_paths *out,
-               struct err *err);
+bool hook_find(enum archive_kind kind, const char *repository, struct str archive, struct arena *arena,
+    struct hook_paths *out, struct err *err);
 
 #endif

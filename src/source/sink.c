@@ -1,7 +1,7 @@
 /* sink: the checks that every tree passes on its way out, whatever it comes from.
  *
- * Promises that no backend of a sink ever sees a path with an empty part, ".", "..", ".git" in any case, or more than SOURCE_DEPTH_MAX
- * folders, and that limits hold before bytes are written.
+ * Promises that no backend of a sink ever sees a path with an empty part, ".", "..", ".git" in any case, or more than
+ * SOURCE_DEPTH_MAX folders, and that limits hold before bytes are written.
  *
  * Fails with invalid, body_too_large, unavailable. */
 #include "source/sink.h"
@@ -33,11 +33,13 @@ static bool path_check(struct str path, struct err *err)
     for (struct str rest = path, name; str_cut(&rest, '/', &name);)
         if (!name_is_good(name))
             return err_set(err, ERR_invalid,
-                "%.*s: the repository has a name that can't be checked out (empty, '.', '..', '.git', a NUL, or over %d bytes); "
+                "%.*s: the repository has a name that can't be checked out (empty, '.', '..', '.git', a NUL, or over "
+                "%d bytes); "
                 "rename it there, or use checkout: false",
                 STR_ARG(shown), NAME_MAX);
         else if (++depth > SOURCE_DEPTH_MAX)
-            return err_set(err, ERR_invalid, "%.*s...: more than %d folders within each other", STR_ARG(shown), SOURCE_DEPTH_MAX);
+            return err_set(
+                err, ERR_invalid, "%.*s...: more than %d folders within each other", STR_ARG(shown), SOURCE_DEPTH_MAX);
     return true;
 }
 
@@ -47,12 +49,14 @@ static bool entry_check(struct sink *sink, struct str path, struct err *err)
     uint64_t max = sink->options != NULL && sink->options->files_max > 0 ? sink->options->files_max : SOURCE_FILES_MAX;
     if (!path_check(path, err))
         return false;
-    return ++sink->entries <= max || err_set(err, ERR_body_too_large, "the tree has more than %llu files", (unsigned long long)max);
+    return ++sink->entries <= max ||
+           err_set(err, ERR_body_too_large, "the tree has more than %llu files", (unsigned long long)max);
 }
 
 static bool progress_tell(struct sink *sink, struct err *err)
 {
-    if (sink->options == NULL || sink->options->progress == NULL || sink->options->progress(sink->options->context, &sink->done))
+    if (sink->options == NULL || sink->options->progress == NULL ||
+        sink->options->progress(sink->options->context, &sink->done))
         return true;
     return err_set(err, ERR_unavailable, "the export was stopped");
 }
@@ -69,7 +73,8 @@ bool sink_file(struct sink *sink, struct str path, uint64_t bytes, bool executab
     if (!entry_check(sink, path, err))
         return false;
     if (bytes > max || sink->done.bytes > max - bytes)
-        return err_set(err, ERR_body_too_large, "%.*s: with it the tree has more than %llu bytes", STR_ARG(shown), (unsigned long long)max);
+        return err_set(err, ERR_body_too_large, "%.*s: with it the tree has more than %llu bytes", STR_ARG(shown),
+            (unsigned long long)max);
     sink->left = bytes;
     return sink->ops->file(sink, path, bytes, executable, err);
 }
@@ -77,7 +82,8 @@ bool sink_file(struct sink *sink, struct str path, uint64_t bytes, bool executab
 bool sink_write(struct sink *sink, struct str bytes, struct err *err)
 {
     if (bytes.len > sink->left)
-        return err_set(err, ERR_corrupt, "a file in the repository is longer than the repository says; verify the repository");
+        return err_set(
+            err, ERR_corrupt, "a file in the repository is longer than the repository says; verify the repository");
     sink->left -= bytes.len;
     sink->done.bytes += bytes.len;
     return bytes.len == 0 || (sink->ops->write)(sink, bytes, err);
@@ -86,7 +92,8 @@ bool sink_write(struct sink *sink, struct str bytes, struct err *err)
 bool sink_end(struct sink *sink, struct err *err)
 {
     if (sink->left > 0)
-        return err_set(err, ERR_corrupt, "a file in the repository is shorter than the repository says; verify the repository");
+        return err_set(
+            err, ERR_corrupt, "a file in the repository is shorter than the repository says; verify the repository");
     sink->done.files++;
     return sink->ops->end(sink, err) && progress_tell(sink, err);
 }
@@ -97,8 +104,8 @@ bool sink_link(struct sink *sink, struct str path, struct str target, struct err
     if (!entry_check(sink, path, err))
         return false;
     if (target.len == 0 || target.len >= PATH_MAX || str_index(target, '\0') >= 0)
-        return err_set(
-            err, ERR_invalid, "%.*s: a symbolic link that leads nowhere (its target is empty, too long or has a NUL)", STR_ARG(shown));
+        return err_set(err, ERR_invalid,
+            "%.*s: a symbolic link that leads nowhere (its target is empty, too long or has a NUL)", STR_ARG(shown));
     sink->done.files++;
     return sink->ops->link(sink, path, target, err) && progress_tell(sink, err);
 }

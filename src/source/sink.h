@@ -1,7 +1,8 @@
 /* sink: where the tree of a revision goes: a folder, or a tar.
  *
- * Private to the room. The sink_ functions look at the path (relative, no "." or "..", no ".git", within limits) and at the limits of the
- * export before the backend of the sink gets it, and report progress after. Paths are raw bytes as the repository has them.
+ * Private to the room. The sink_ functions look at the path (relative, no "." or "..", no ".git", within limits) and at
+ * the limits of the export before the backend of the sink gets it, and report progress after. Paths are raw bytes as
+ * the repository has them.
  *
  * Fails with invalid (names), body_too_large (limits), unavailable (told to stop) and what the backend says. */
 #ifndef WEIR_SOURCE_SINK_H

@@ -1,7 +1,8 @@
 /* sink_dir: the tree of a revision as files in a folder.
  *
- * Every part of a path is opened from its folder without following links, so nothing is written outside whatever the tree, or the folder,
- * holds. A file is always a new one (O_EXCL): bytes never go into one that was there, which may be linked from other trees.
+ * Every part of a path is opened from its folder without following links, so nothing is written outside whatever the
+ * tree, or the folder, holds. A file is always a new one (O_EXCL): bytes never go into one that was there, which may be
+ * linked from other trees.
  *
  * Fails with disk_full, io, and invalid (something of another kind is in the way). */
 #include "source/sink.h"
@@ -25,10 +26,14 @@ static struct sink_dir *dir_of(struct sink *sink)
 static bool fail(struct err *err, struct str path, const char *what)
 {
     int code = errno;
-    /* In a folder that is ours alone these say that the tree itself can't be: a name twice, or both as a file and as a folder. */
+    /* In a folder that is ours alone these say that the tree itself can't be: a name twice, or both as a file and as a
+     * folder. */
     bool never = code == EEXIST || code == ENOTDIR || code == EISDIR || code == ELOOP || code == ENAMETOOLONG;
-    return err_set(err, never ? ERR_invalid : code == ENOSPC || code == EDQUOT ? ERR_disk_full : ERR_io, "%s %.*s: %s", what,
-        (int)(path.len < 200 ? path.len : 200), path.ptr, strerror(code));
+    return err_set(err,
+        never                              ? ERR_invalid
+        : code == ENOSPC || code == EDQUOT ? ERR_disk_full
+                                           : ERR_io,
+        "%s %.*s: %s", what, (int)(path.len < 200 ? path.len : 200), path.ptr, strerror(code));
 }
 
 /* parent_open: dir->parent becomes the folder that `path` is in; *name its last part, NUL-terminated in `out`. */
@@ -126,7 +131,8 @@ static bool dir_file(struct sink *sink, struct str path, uint64_t bytes, bool ex
         return false;
     if (dir->replace && !tree_remove(dir->parent, name, SOURCE_DEPTH_MAX))
         return fail(err, path, "replacing");
-    dir->file = openat(dir->parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, executable ? 0777 : 0666);
+    dir->file =
+        openat(dir->parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, executable ? 0777 : 0666);
     if (dir->file < 0)
         return fail(err, path, "making");
     buf_reset(&dir->file_path);
@@ -180,8 +186,9 @@ static const struct sink_ops dir_ops = {
 
 void sink_dir_init(struct sink_dir *dir, int root_fd, bool replace, const struct source_export_options *options)
 {
-    *dir =
-        (struct sink_dir){ .sink = { .ops = &dir_ops, .options = options }, .root = root_fd, .replace = replace, .parent = -1, .file = -1 };
+    *dir = (struct sink_dir){
+        .sink = { .ops = &dir_ops, .options = options }, .root = root_fd, .replace = replace, .parent = -1, .file = -1
+    };
     buf_init(&dir->parent_path, PATH_MAX);
     buf_init(&dir->file_path, PATH_MAX);
 }

@@ -1,4 +1,5 @@
-/* sink_tar: the tree of a revision as a tar: ustar, with a pax header where a name, a link's target or a size doesn't fit.
+/* sink_tar: the tree of a revision as a tar: ustar, with a pax header where a name, a link's target or a size doesn't
+ * fit.
  *
  * The same tree gives the same bytes: order as it comes, times of the revision, owner 0, modes 0644 and 0755.
  *
@@ -12,8 +13,8 @@ enum { BLOCK = 512, NAME_LEN = 100, PREFIX_LEN = 155 };
 #define SIZE_OCTAL_MAX 077777777777ull /* eleven digits */
 
 struct tar_head { /* POSIX.1-1988 ustar */
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, target[100], magic[6], version[2], user[32], group[32],
-        major[8], minor[8], prefix[155], padding[12];
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, target[100], magic[6], version[2],
+        user[32], group[32], major[8], minor[8], prefix[155], padding[12];
 };
 _Static_assert(sizeof(struct tar_head) == BLOCK, "a tar's head is one block");
 
@@ -51,7 +52,8 @@ static size_t name_split(struct str path)
     return 0;
 }
 
-static bool head_write(struct sink_tar *tar, char type, struct str path, struct str target, uint64_t bytes, unsigned mode, struct err *err)
+static bool head_write(
+    struct sink_tar *tar, char type, struct str path, struct str target, uint64_t bytes, unsigned mode, struct err *err)
 {
     struct tar_head head = { 0 };
     size_t cut = path.len > NAME_LEN ? name_split(path) : 0;
@@ -91,7 +93,8 @@ static void pax_add(struct buf *out, const char *key, struct str value)
     buf_add_char(out, '\n');
 }
 
-static bool entry_write(struct sink_tar *tar, char type, struct str path, struct str target, uint64_t bytes, unsigned mode, struct err *err)
+static bool entry_write(
+    struct sink_tar *tar, char type, struct str path, struct str target, uint64_t bytes, unsigned mode, struct err *err)
 {
     char number[24];
     buf_reset(&tar->block);
@@ -105,8 +108,8 @@ static bool entry_write(struct sink_tar *tar, char type, struct str path, struct
     }
     if (tar->block.len > 0) {
         struct str records = buf_str(&tar->block);
-        if (!head_write(tar, 'x', STR("pax"), (struct str){ 0 }, records.len, 0644, err) || !tar_out(tar, records, err) ||
-            !tar_pad(tar, records.len, err))
+        if (!head_write(tar, 'x', STR("pax"), (struct str){ 0 }, records.len, 0644, err) ||
+            !tar_out(tar, records, err) || !tar_pad(tar, records.len, err))
             return false;
     }
     return head_write(tar, type, path, target, bytes, mode, err);

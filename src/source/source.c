@@ -1,6 +1,7 @@
 /* source: the door of the room: looks at what was asked, and hands it to the kind of repository that it is for.
  *
- * Owns what all kinds share: texts made clean, the bounded list of changes, the workflow files of a folder with their faults.
+ * Owns what all kinds share: texts made clean, the bounded list of changes, the workflow files of a folder with their
+ * faults.
  *
  * Fails as source.h says. */
 #include "source/source.h"
@@ -32,8 +33,9 @@ struct source *source_open(enum archive_kind kind, struct str url, struct str br
     if (kind == ARCHIVE_GIT)
         return source_git_open(url, branch, err);
     err_set(err, ERR_invalid,
-        kind == ARCHIVE_SVN ? "a Subversion archive has no branch: write the branch's folder into its address"
-                            : "only Subversion and git repositories can be read; an external archive's revisions are posted");
+        kind == ARCHIVE_SVN
+            ? "a Subversion archive has no branch: write the branch's folder into its address"
+            : "only Subversion and git repositories can be read; an external archive's revisions are posted");
     return NULL;
 }
 
@@ -67,7 +69,8 @@ struct str source_place(const struct source *source)
 static bool ident_check(const struct source *source, struct source_ident ident, struct err *err)
 {
     if (source->kind == ARCHIVE_SVN)
-        return (ident.rev >= 0 && ident.rev <= INT32_MAX) || err_set(err, ERR_not_found, "there is no revision %lld", (long long)ident.rev);
+        return (ident.rev >= 0 && ident.rev <= INT32_MAX) ||
+               err_set(err, ERR_not_found, "there is no revision %lld", (long long)ident.rev);
     bool good = ident.id.len == 40;
     for (size_t i = 0; good && i < ident.id.len; i++)
         good = strchr("0123456789abcdef", ident.id.ptr[i]) != NULL && ident.id.ptr[i] != '\0';
@@ -80,8 +83,8 @@ bool source_youngest(struct source *source, struct arena *arena, struct source_i
     return source->ops->youngest(source, arena, out, err);
 }
 
-bool source_revision_read(struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out,
-    struct err *err)
+bool source_revision_read(
+    struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out, struct err *err)
 {
     return ident_check(source, ident, err) && source->ops->revision(source, arena, ident, out, err);
 }
@@ -92,23 +95,24 @@ bool source_workflows_read(struct source *source, struct arena *arena, struct so
     return ident_check(source, ident, err) && source->ops->workflows(source, arena, ident, known, out, err);
 }
 
-bool source_new_commits(struct source *source, struct arena *arena, const struct source_known *known, struct source_commits *out,
-    struct err *err)
+bool source_new_commits(struct source *source, struct arena *arena, const struct source_known *known,
+    struct source_commits *out, struct err *err)
 {
     if (source->ops->new_commits == NULL)
         return err_set(err, ERR_invalid, "a Subversion repository numbers its revisions itself");
     return source->ops->new_commits(source, arena, known, out, err);
 }
 
-bool source_watch_paths(struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err)
+bool source_watch_paths(
+    struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err)
 {
     *out = NULL;
     *out_n = 0;
     return !source->local || source->ops->watch(source, arena, out, out_n, err);
 }
 
-bool source_export(struct source *source, struct source_ident ident, int dir_fd, const struct source_export_options *options,
-    struct err *err)
+bool source_export(struct source *source, struct source_ident ident, int dir_fd,
+    const struct source_export_options *options, struct err *err)
 {
     struct sink_dir dir;
     if (!ident_check(source, ident, err))
@@ -206,7 +210,8 @@ void changes_give(struct changes_list *list, struct source_revision *out)
         struct source_change *last = n > 0 ? &list->items[n - 1] : NULL;
         if (last == NULL || !str_eq(last->path, list->items[i].path))
             list->items[n++] = list->items[i];
-        else if (last->kind != list->items[i].kind && (last->kind == SOURCE_DELETED || list->items[i].kind == SOURCE_DELETED))
+        else if (last->kind != list->items[i].kind &&
+                 (last->kind == SOURCE_DELETED || list->items[i].kind == SOURCE_DELETED))
             last->kind = SOURCE_REPLACED;
     }
     out->changes = list->items;
@@ -230,8 +235,8 @@ bool workflows_wants(struct workflows_list *list, struct str name)
 void workflows_fault(struct workflows_list *list, struct str name, const char *why)
 {
     struct str shown = text_clean(list->arena, name, NAME_SHOWN_MAX, false);
-    buf_addf(&list->faults, "%s" WORKFLOWS_FOLDER "%s%.*s: error: %s", list->faults.len > 0 ? "\n" : "", name.len > 0 ? "/" : "",
-        STR_ARG(shown), why);
+    buf_addf(&list->faults, "%s" WORKFLOWS_FOLDER "%s%.*s: error: %s", list->faults.len > 0 ? "\n" : "",
+        name.len > 0 ? "/" : "", STR_ARG(shown), why);
 }
 
 bool workflows_fits(struct workflows_list *list, struct str name, uint64_t bytes)

@@ -1,13 +1,14 @@
-/* source: repositories, read in-process: Subversion (a local path or file:// through its file system layer, svn:// and http(s):// through
- * its repository access layer) and git (a local repository, bare or ordinary, one branch).
+/* source: repositories, read in-process: Subversion (a local path or file:// through its file system layer, svn:// and
+ * http(s):// through its repository access layer) and git (a local repository, bare or ordinary, one branch).
  *
- * A source is used by one thread at a time; different sources may be used by different threads at the same time. A source stays usable
- * after a failure: a repository that came back, a server that answers again, is read again. Served repositories block for as long as their
- * server does; local ones only for the disk. Nothing is ever written to a repository.
+ * A source is used by one thread at a time; different sources may be used by different threads at the same time. A
+ * source stays usable after a failure: a repository that came back, a server that answers again, is read again. Served
+ * repositories block for as long as their server does; local ones only for the disk. Nothing is ever written to a
+ * repository.
  *
- * Failures, each with the place and what to do next: not_found (no such repository, revision, commit or branch), invalid (it is no
- * repository of this kind, or the address or tree can't be used), corrupt (its files are damaged), unreachable (a server doesn't answer),
- * disk_full and body_too_large (exports), io (the rest, permissions among it).
+ * Failures, each with the place and what to do next: not_found (no such repository, revision, commit or branch),
+ * invalid (it is no repository of this kind, or the address or tree can't be used), corrupt (its files are damaged),
+ * unreachable (a server doesn't answer), disk_full and body_too_large (exports), io (the rest, permissions among it).
  *
  * Texts that are given back are UTF-8: bytes that aren't show as U+FFFD. */
 #ifndef WEIR_SOURCE_SOURCE_H
@@ -33,18 +34,22 @@ struct source_ident {
     struct str id;
 };
 
-/* source_open: kind is ARCHIVE_SVN or ARCHIVE_GIT. svn: a path or URL may lead below the repository's root: that folder is the archive's
- * root then, and the revisions are still the repository's. branch: git only; empty: the one that HEAD names now. A git repository that
- * is empty is fine; a branch that isn't there while others are is not_found. NULL on failure. */
+/* source_open: kind is ARCHIVE_SVN or ARCHIVE_GIT. svn: a path or URL may lead below the repository's root: that folder
+ * is the archive's root then, and the revisions are still the repository's. branch: git only; empty: the one that HEAD
+ * names now. A git repository that is empty is fine; a branch that isn't there while others are is not_found. NULL on
+ * failure. */
 struct source *source_open(enum archive_kind kind, struct str url, struct str branch, struct err *err);
 void source_close(struct source *source); /* NULL: nothing */
 
 bool source_is_local(const struct source *source);
-struct str source_uuid(const struct source *source);   /* svn: tells one repository from another at the same place; git: empty */
+/* svn: tells one repository from another at the same place; git: empty */
+struct str source_uuid(const struct source *source);
 struct str source_branch(const struct source *source); /* git: the branch, without refs/heads/; svn: empty */
-struct str source_place(const struct source *source);  /* local: the repository's folder (git: the one with the refs); else the URL */
+/* local: the repository's folder (git: the one with the refs); else the URL */
+struct str source_place(const struct source *source);
 
-/* source_youngest: svn: its number (0: nothing was committed yet); git: the branch's tip, id empty: none yet. The id lives in the arena. */
+/* source_youngest: svn: its number (0: nothing was committed yet); git: the branch's tip, id empty: none yet. The id
+ * lives in the arena. */
 bool source_youngest(struct source *source, struct arena *arena, struct source_ident *out, struct err *err);
 
 enum source_change_kind { SOURCE_CHANGE_NONE, SOURCE_ADDED, SOURCE_CHANGED, SOURCE_DELETED, SOURCE_REPLACED };
@@ -58,40 +63,45 @@ struct source_change {
 
 struct source_revision {
     struct source_ident ident;
-    struct str author;  /* svn:author, or NAME <MAIL>; empty: nobody said */
+    struct str author; /* svn:author, or NAME <MAIL>; empty: nobody said */
     struct str message;
-    int64_t time_ms;    /* of the commit; 0: not known */
-    struct str cause;   /* svn: revision property weir:cause; git: the last trailer Weir-Cause; empty: none */
+    int64_t time_ms;     /* of the commit; 0: not known */
+    struct str cause;    /* svn: revision property weir:cause; git: the last trailer Weir-Cause; empty: none */
     struct str *parents; /* git: all of them, the first one first */
     size_t n_parents;
-    /* What it touched, against the revision before (git: the first parent). Folders that were copied, deleted or replaced come with all
-     * that is in them, so patterns for files match them. git has no folders and no copies. */
+    /* What it touched, against the revision before (git: the first parent). Folders that were copied, deleted or
+     * replaced come with all that is in them, so patterns for files match them. git has no folders and no copies. */
     struct source_change *changes;
     size_t n_changes;
-    bool all_touched; /* there is more than SOURCE_CHANGES_MAX: everything counts as touched (changes: the first ones) */
-    bool is_first;    /* svn: revision 1; git: a commit without a parent */
+    /* there is more than SOURCE_CHANGES_MAX: everything counts as touched (changes: the first ones) */
+    bool all_touched;
+    bool is_first; /* svn: revision 1; git: a commit without a parent */
 };
-bool source_revision_read(struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out,
-                          struct err *err);
+bool source_revision_read(struct source *source, struct arena *arena, struct source_ident ident,
+    struct source_revision *out, struct err *err);
 
 struct source_file {
     struct str name; /* "_workflows/build.yaml" */
     struct str text;
 };
 struct source_workflows {
-    struct str content; /* what the folder holds, in short: equal texts mean equal files (of this repository); "-": there is no folder */
+    struct str content; /* what the folder holds, in short: equal texts mean equal files (of this repository); "-":
+                           there is no folder */
     bool same;          /* content is `known`: nothing was read, files and fault are empty */
     struct source_file *files; /* sorted by name */
     size_t n_files;
-    struct str fault; /* lines "FILE: error: why" of what can't be used (links, binary, too large, too many); empty: none */
+    struct str
+        fault; /* lines "FILE: error: why" of what can't be used (links, binary, too large, too many); empty: none */
 };
-/* source_workflows_read: the files _workflows/ *.yaml, *.yml, *.json at the archive's root. known: `content` of an earlier call, or empty.
+/* source_workflows_read: the files _workflows/ *.yaml, *.yml, *.json at the archive's root. known: `content` of an
+ * earlier call, or empty.
  */
 bool source_workflows_read(struct source *source, struct arena *arena, struct source_ident ident, struct str known,
-                           struct source_workflows *out, struct err *err);
+    struct source_workflows *out, struct err *err);
 
-/* git: which commits have no number yet, along first parents from the tip, oldest first, at most SOURCE_COMMITS_MAX a call: give them
- * numbers and call again until `left` is 0 (a long list is remembered between calls while the tip stays). */
+/* git: which commits have no number yet, along first parents from the tip, oldest first, at most SOURCE_COMMITS_MAX a
+ * call: give them numbers and call again until `left` is 0 (a long list is remembered between calls while the tip
+ * stays). */
 struct source_known {
     bool (*is_known)(void *context, struct str id); /* has it a number? NULL: none has */
     void *context;
@@ -101,48 +111,53 @@ struct source_commits {
     struct str tip; /* the branch's tip now; empty: there is no commit */
     struct str *ids;
     size_t n, left; /* left: how many more there are after these */
-    bool rewritten; /* known.tip isn't an ancestor of the tip: a forced push. Also when there is nothing new (the branch went back) */
+    /* known.tip isn't an ancestor of the tip: a forced push. Also when there is nothing new (the branch went back) */
+    bool rewritten;
 };
-bool source_new_commits(struct source *source, struct arena *arena, const struct source_known *known, struct source_commits *out,
-                        struct err *err);
+bool source_new_commits(struct source *source, struct arena *arena, const struct source_known *known,
+    struct source_commits *out, struct err *err);
 
-/* source_watch_paths: folders of a local repository in which a new revision shows (for inotify: moved to, created, closed after writing).
- * None for a served repository. An event means no more than: ask source_youngest. */
+/* source_watch_paths: folders of a local repository in which a new revision shows (for inotify: moved to, created,
+ * closed after writing). None for a served repository. An event means no more than: ask source_youngest. */
 struct source_watch {
     const char *folder;
     struct str name; /* only this name in it matters; empty: any */
 };
-bool source_watch_paths(struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err);
+bool source_watch_paths(
+    struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err);
 
-/* Exports: the tree of a revision as files. Raw: no keywords, line ends, filters or export-ignore; svn:executable and svn:special, git's
- * modes and links are kept; a submodule is an empty folder. A link is made, never followed; nothing is written outside the folder.
- * Names "..", ".", ".git" (in any case) and those with a NUL or slash make the tree invalid. Nothing is synced. Files get 0666 or 0777 and
- * folders 0777, less the umask. */
+/* Exports: the tree of a revision as files. Raw: no keywords, line ends, filters or export-ignore; svn:executable and
+ * svn:special, git's modes and links are kept; a submodule is an empty folder. A link is made, never followed; nothing
+ * is written outside the folder. Names "..", ".", ".git" (in any case) and those with a NUL or slash make the tree
+ * invalid. Nothing is synced. Files get 0666 or 0777 and folders 0777, less the umask. */
 struct source_progress {
     uint64_t files, bytes, removed;
 };
 struct source_export_options {
     uint64_t files_max, bytes_max; /* 0: SOURCE_FILES_MAX, SOURCE_BYTES_MAX */
     bool (*progress)(
-        void *context, const struct source_progress *progress); /* after each file; false: stop (err: unavailable). May be NULL */
+        /* after each file; false: stop (err: unavailable). May be NULL */
+        void *context, const struct source_progress *progress);
     void *context;
 };
 /* source_export: dir_fd is an empty folder. After a failure it holds a part. options may be NULL. */
-bool source_export(struct source *source, struct source_ident ident, int dir_fd, const struct source_export_options *options,
-                   struct err *err);
+bool source_export(struct source *source, struct source_ident ident, int dir_fd,
+    const struct source_export_options *options, struct err *err);
 
-/* source_export_changed: dir_fd holds the tree of `from`; afterwards that of `to`. Files that differ are unlinked and made anew, never
- * written into, so hard links to them elsewhere keep what they had. What is there besides stays. After a failure the tree is neither. */
+/* source_export_changed: dir_fd holds the tree of `from`; afterwards that of `to`. Files that differ are unlinked and
+ * made anew, never written into, so hard links to them elsewhere keep what they had. What is there besides stays. After
+ * a failure the tree is neither. */
 bool source_export_changed(struct source *source, struct source_ident from, struct source_ident to, int dir_fd,
-                           const struct source_export_options *options, struct err *err);
+    const struct source_export_options *options, struct err *err);
 
-/* source_export_tar: the same tree as a tar (ustar, pax headers where names or sizes need them) in pieces; the order is that of the names,
- * times are the revision's, owners 0: the same revision gives the same bytes. write returns false to stop (err: unavailable). */
+/* source_export_tar: the same tree as a tar (ustar, pax headers where names or sizes need them) in pieces; the order is
+ * that of the names, times are the revision's, owners 0: the same revision gives the same bytes. write returns false to
+ * stop (err: unavailable). */
 struct source_tar {
     bool (*write)(void *context, struct str bytes);
     void *context;
 };
 bool source_export_tar(struct source *source, struct source_ident ident, const struct source_tar *tar,
-                       const struct source_export_options *options, struct err *err);
+    const struct source_export_options *options, struct err *err);
 
 #endif

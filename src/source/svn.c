@@ -1,9 +1,10 @@
 /* svn: Subversion repositories: which layer reads one, the libraries' start, their errors in our words.
  *
- * Owns the memory of a source: a pool with an allocator of its own, and under it one pool per call, destroyed at its end.
+ * Owns the memory of a source: a pool with an allocator of its own, and under it one pool per call, destroyed at its
+ * end.
  *
- * Errors of Subversion are chains; the first code of the table that occurs in the chain decides. Assertions within the libraries are errors
- * like others, so a damaged repository can't end the process. */
+ * Errors of Subversion are chains; the first code of the table that occurs in the chain decides. Assertions within the
+ * libraries are errors like others, so a damaged repository can't end the process. */
 #include "source/svn.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@ static void library_start(void)
     apr_pool_t *pool = svn_pool_create(NULL); /* of the process */
     svn_cache_config_t cache = *svn_cache_config_get();
 #ifdef WEIR_SANITIZED
-    cache.cache_size = 0; /* one for all sources, never freed, reached through mapped memory only: to a leak checker, lost */
+    /* one for all sources, never freed, reached through mapped memory only: to a leak checker, lost */
+    cache.cache_size = 0;
 #endif
     cache.single_threaded = FALSE;
     svn_cache_config_set(&cache);
@@ -98,7 +100,8 @@ static const struct fault_kind {
     { SVN_ERR_RA_SERF_WRAPPED_ERROR, ERR_unreachable, "check the address, and that the server runs" },
     { SVN_ERR_REPOS_UNSUPPORTED_VERSION, ERR_invalid, "it was made by a newer Subversion" },
     { SVN_ERR_FS_UNSUPPORTED_FORMAT, ERR_invalid, "it was made by a newer Subversion" },
-    { SVN_ERR_FS_UNKNOWN_FS_TYPE, ERR_invalid, "its kind of storage can't be read here; dump it and load it into a new repository" },
+    { SVN_ERR_FS_UNKNOWN_FS_TYPE, ERR_invalid,
+        "its kind of storage can't be read here; dump it and load it into a new repository" },
 };
 
 bool svn_is_lost(const svn_error_t *fault)
@@ -126,7 +129,8 @@ static void fault_text(const svn_error_t *fault, char *out, size_t size)
     char message[TEXT_BYTES_MAX], scratch[TEXT_BYTES_MAX], last[TEXT_BYTES_MAX] = "";
     buf_init(&text, size - 1);
     for (const svn_error_t *at = fault; at != NULL; at = at->child) {
-        snprintf(message, sizeof message, "%s", svn_err_best_message(at, scratch, sizeof scratch)); /* theirs, or our scratch */
+        /* theirs, or our scratch */
+        snprintf(message, sizeof message, "%s", svn_err_best_message(at, scratch, sizeof scratch));
         if (strcmp(message, last) == 0)
             continue;
         buf_addf(&text, "%s%s", text.len > 0 ? ": " : "", message);
@@ -152,7 +156,8 @@ static bool is_denied(apr_status_t status)
 
 static bool is_memory_or_disk(apr_status_t status)
 {
-    return APR_STATUS_IS_ENOSPC(status) || APR_STATUS_IS_EMFILE(status) || APR_STATUS_IS_ENFILE(status) || APR_STATUS_IS_ENOMEM(status);
+    return APR_STATUS_IS_ENOSPC(status) || APR_STATUS_IS_EMFILE(status) || APR_STATUS_IS_ENFILE(status) ||
+           APR_STATUS_IS_ENOMEM(status);
 }
 
 bool svn_fail(const struct svn_source *svn, svn_error_t *fault, struct err *err, const char *what, ...)
@@ -169,16 +174,17 @@ bool svn_fail(const struct svn_source *svn, svn_error_t *fault, struct err *err,
     bool denied = status_occurs(fault, is_denied), system = status_occurs(fault, is_memory_or_disk);
     svn_error_clear(fault);
     if (svn->base.local && stat(place.ptr, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
-        return err_set(err, ERR_not_found, "%.*s: the repository isn't there any more; put it back, or remove the archive", STR_ARG(place));
+        return err_set(err, ERR_not_found,
+            "%.*s: the repository isn't there any more; put it back, or remove the archive", STR_ARG(place));
     if (denied)
-        return err_set(
-            err, ERR_io, "%.*s: %s: permission denied; let the user that runs weir read all of it (%s)", STR_ARG(place), doing, text);
+        return err_set(err, ERR_io, "%.*s: %s: permission denied; let the user that runs weir read all of it (%s)",
+            STR_ARG(place), doing, text);
     if (kind != NULL)
         return err_set(err, kind->kind, "%.*s: %s: %s (%s)", STR_ARG(place), doing, kind->advice, text);
     if (system || !svn->base.local)
         return err_set(err, ERR_io, "%.*s: %s: %s", STR_ARG(place), doing, text);
-    return err_set(err, ERR_corrupt, "%.*s: %s: the repository is damaged; run svnadmin verify %.*s (%s)", STR_ARG(place), doing,
-        STR_ARG(place), text);
+    return err_set(err, ERR_corrupt, "%.*s: %s: the repository is damaged; run svnadmin verify %.*s (%s)",
+        STR_ARG(place), doing, STR_ARG(place), text);
 }
 
 static struct str prop_text(apr_hash_t *props, const char *name)
@@ -248,14 +254,17 @@ static bool place_fault(const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) != 0)
-        return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s%s", path, strerror(errno),
-            errno == EACCES ? "; let the user that runs weir read it" : "; give the path or URL of a Subversion repository");
+        return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s%s", path,
+            strerror(errno),
+            errno == EACCES ? "; let the user that runs weir read it"
+                            : "; give the path or URL of a Subversion repository");
     char inside[4200];
     snprintf(inside, sizeof inside, "%s/.svn", path);
     if (stat(inside, &st) == 0)
-        return err_set(
-            err, ERR_invalid, "%s: this is a working copy; give its repository: svn info --show-item repos-root-url %s", path, path);
-    return err_set(err, ERR_invalid, "%s: this is no Subversion repository; make one with svnadmin create, or give another path", path);
+        return err_set(err, ERR_invalid,
+            "%s: this is a working copy; give its repository: svn info --show-item repos-root-url %s", path, path);
+    return err_set(err, ERR_invalid,
+        "%s: this is no Subversion repository; make one with svnadmin create, or give another path", path);
 }
 
 /* local_open: `path` is canonical and may lead below the repository's root. */
@@ -290,7 +299,8 @@ static bool local_open(struct svn_source *svn, const char *path, struct err *err
     if (fault != NULL)
         return svn_fail(svn, fault, err, "opening the repository");
     if (kind != svn_node_dir)
-        return err_set(err, ERR_not_found, "%s: the repository has no folder '%s' in its youngest revision %ld", root, svn->root, youngest);
+        return err_set(err, ERR_not_found, "%s: the repository has no folder '%s' in its youngest revision %ld", root,
+            svn->root, youngest);
     svn->base.uuid = str_of(uuid);
     return true;
 }

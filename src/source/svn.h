@@ -29,10 +29,10 @@
 
 struct svn_source {
     struct source base;
-    apr_pool_t *pool; /* has an allocator of its own: no lock is shared with other sources */
-    const char *root; /* "": the archive's root is the repository's; else a path in it, "trunk/part" */
-    svn_fs_t *fs;     /* local */
-    const char *url;  /* served */
+    apr_pool_t *pool;          /* has an allocator of its own: no lock is shared with other sources */
+    const char *root;          /* "": the archive's root is the repository's; else a path in it, "trunk/part" */
+    svn_fs_t *fs;              /* local */
+    const char *url;           /* served */
     svn_ra_session_t *session; /* served; NULL after a failure: opened again by the next call */
     apr_pool_t *session_pool;
 };
@@ -47,8 +47,8 @@ bool svn_start(struct err *err);
 struct svn_source *svn_new(const struct source_ops *ops, bool local);
 void svn_close(struct source *source);
 
-/* svn_fail: sets err from what Subversion said and frees that; false. what: "reading revision 7". Errors that are no fault of the
- * repository's are told apart by their codes (a table). */
+/* svn_fail: sets err from what Subversion said and frees that; false. what: "reading revision 7". Errors that are no
+ * fault of the repository's are told apart by their codes (a table). */
 bool svn_fail(const struct svn_source *svn, svn_error_t *fault, struct err *err, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 bool svn_is_lost(const svn_error_t *fault); /* the connection is gone */
@@ -57,11 +57,13 @@ bool svn_is_lost(const svn_error_t *fault); /* the connection is gone */
 void svn_describe(struct arena *arena, apr_hash_t *props, int64_t rev, struct source_revision *out);
 int64_t svn_time(apr_hash_t *props);
 
-/* svn_below: where `path` ("/trunk/a") is as seen from the archive's root ("a"); false: it isn't below. The root itself: "". */
+/* svn_below: where `path` ("/trunk/a") is as seen from the archive's root ("a"); false: it isn't below. The root
+ * itself: "". */
 bool svn_below(const struct svn_source *svn, const char *path, const char **out);
 bool svn_is_above(const struct svn_source *svn, const char *path); /* the archive's root is that path, or below it */
 
-/* svn_link: the content of an svn:special file that is a symbolic link; false: another kind of special file, which is written as it is. */
+/* svn_link: the content of an svn:special file that is a symbolic link; false: another kind of special file, which is
+ * written as it is. */
 bool svn_link(struct str content, struct str *out_target);
 
 /* svn_local_ops: of a repository whose folder is here. */

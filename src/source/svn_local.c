@@ -1,4 +1,5 @@
-/* svn_local: a Subversion repository whose folder is here, through its file system layer: no server, no locks, no working copy.
+/* svn_local: a Subversion repository whose folder is here, through its file system layer: no server, no locks, no
+ * working copy.
  *
  * Trees are compared by the ids of their nodes: what two revisions share is never opened, however large it is.
  *
@@ -39,13 +40,14 @@ static bool revision_fail(struct svn_source *svn, svn_error_t *fault, int64_t re
     svn_error_clear(fault);
     struct str place = svn->base.place;
     if (rev > youngest)
-        return err_set(
-            err, ERR_not_found, "%.*s: there is no revision %lld; the youngest is %ld", STR_ARG(place), (long long)rev, youngest);
-    return err_set(err, ERR_corrupt, "%.*s: %s revision %lld: its file is missing: the repository is damaged; run svnadmin verify %.*s",
+        return err_set(err, ERR_not_found, "%.*s: there is no revision %lld; the youngest is %ld", STR_ARG(place),
+            (long long)rev, youngest);
+    return err_set(err, ERR_corrupt,
+        "%.*s: %s revision %lld: its file is missing: the repository is damaged; run svnadmin verify %.*s",
         STR_ARG(place), what, (long long)rev, STR_ARG(place));
 }
 
-/* ---- what a revision touched ---- */
+/* --- what a revision touched --- */
 
 struct listing {
     struct svn_source *svn;
@@ -60,12 +62,14 @@ static svn_error_t *tree_list(
     apr_hash_t *entries;
     apr_pool_t *scratch = svn_pool_create(pool);
     SVN_ERR(svn_fs_dir_entries(&entries, root, path, scratch));
-    for (apr_hash_index_t *i = apr_hash_first(scratch, entries); i != NULL && !listing->changes->full; i = apr_hash_next(i)) {
+    for (apr_hash_index_t *i = apr_hash_first(scratch, entries); i != NULL && !listing->changes->full;
+         i = apr_hash_next(i)) {
         const svn_fs_dirent_t *entry = apr_hash_this_val(i);
         const char *below = svn_relpath_join(path, entry->name, scratch), *relative;
         if (svn_below(listing->svn, below, &relative) && relative[0] != '\0')
             changes_add(listing->changes,
-                (struct source_change){ .path = str_of(relative), .kind = kind, .is_folder = entry->kind == svn_node_dir });
+                (struct source_change){
+                    .path = str_of(relative), .kind = kind, .is_folder = entry->kind == svn_node_dir });
         if (entry->kind == svn_node_dir)
             SVN_ERR(tree_list(listing, root, below, kind, scratch));
     }
@@ -86,9 +90,12 @@ static svn_error_t *folder_list(
 
 static enum source_change_kind change_kind(svn_fs_path_change_kind_t kind)
 {
-    static const enum source_change_kind kinds[] = { [svn_fs_path_change_modify] = SOURCE_CHANGED, [svn_fs_path_change_add] = SOURCE_ADDED,
-        [svn_fs_path_change_delete] = SOURCE_DELETED, [svn_fs_path_change_replace] = SOURCE_REPLACED };
-    return (unsigned)kind < sizeof kinds / sizeof *kinds && kinds[kind] != SOURCE_CHANGE_NONE ? kinds[kind] : SOURCE_CHANGED;
+    static const enum source_change_kind kinds[] = { [svn_fs_path_change_modify] = SOURCE_CHANGED,
+        [svn_fs_path_change_add] = SOURCE_ADDED,
+        [svn_fs_path_change_delete] = SOURCE_DELETED,
+        [svn_fs_path_change_replace] = SOURCE_REPLACED };
+    return (unsigned)kind < sizeof kinds / sizeof *kinds && kinds[kind] != SOURCE_CHANGE_NONE ? kinds[kind]
+                                                                                              : SOURCE_CHANGED;
 }
 
 static svn_error_t *change_take(struct listing *listing, const svn_fs_path_change3_t *change, apr_pool_t *pool)
@@ -106,7 +113,8 @@ static svn_error_t *change_take(struct listing *listing, const svn_fs_path_chang
     if (below && relative[0] != '\0') {
         struct source_change row = { .path = str_of(relative), .kind = kind, .is_folder = node == svn_node_dir };
         if (copied) {
-            row.copied_from = str_of(change->copyfrom_path[0] == '/' ? change->copyfrom_path + 1 : change->copyfrom_path);
+            row.copied_from =
+                str_of(change->copyfrom_path[0] == '/' ? change->copyfrom_path + 1 : change->copyfrom_path);
             row.copied_rev = change->copyfrom_rev;
         }
         changes_add(listing->changes, row);
@@ -118,7 +126,8 @@ static svn_error_t *change_take(struct listing *listing, const svn_fs_path_chang
     return SVN_NO_ERROR;
 }
 
-static svn_error_t *changes_read(struct svn_source *svn, svn_revnum_t rev, struct changes_list *changes, apr_pool_t *pool)
+static svn_error_t *changes_read(
+    struct svn_source *svn, svn_revnum_t rev, struct changes_list *changes, apr_pool_t *pool)
 {
     struct listing listing = { .svn = svn, .changes = changes };
     svn_fs_path_change_iterator_t *iterator;
@@ -138,8 +147,8 @@ static svn_error_t *changes_read(struct svn_source *svn, svn_revnum_t rev, struc
     return SVN_NO_ERROR;
 }
 
-static bool local_revision(struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out,
-    struct err *err)
+static bool local_revision(
+    struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out, struct err *err)
 {
     struct svn_source *svn = svn_of(source);
     svn_revnum_t rev = (svn_revnum_t)ident.rev;
@@ -161,7 +170,7 @@ static bool local_revision(struct source *source, struct arena *arena, struct so
     return true;
 }
 
-/* ---- trees ---- */
+/* --- trees --- */
 
 struct walk {
     struct svn_source *svn;
@@ -198,7 +207,8 @@ static const svn_fs_dirent_t **entries_sort(apr_hash_t *entries, size_t *out_n, 
 }
 
 /* content_read: all of a short file. */
-static svn_error_t *content_read(svn_fs_root_t *root, const char *path, svn_filesize_t length, struct str *out, apr_pool_t *pool)
+static svn_error_t *content_read(
+    svn_fs_root_t *root, const char *path, svn_filesize_t length, struct str *out, apr_pool_t *pool)
 {
     svn_stream_t *stream;
     apr_size_t len = (apr_size_t)length;
@@ -243,13 +253,15 @@ static svn_error_t *file_out(struct walk *walk, const char *path, const char *re
     return sink_end(walk->sink, walk->err) ? SVN_NO_ERROR : walk_stop(walk);
 }
 
-/* walk_folder: the folder `path` of the new tree into the sink; old: the same folder is in the old tree, so only what differs. */
+/* walk_folder: the folder `path` of the new tree into the sink; old: the same folder is in the old tree, so only what
+ * differs. */
 static svn_error_t *walk_folder(struct walk *walk, const char *path, const char *relative, bool old, apr_pool_t *pool)
 {
     apr_hash_t *now, *before = NULL;
     size_t n = 0;
     if (++walk->depth > SOURCE_DEPTH_MAX) {
-        err_set(walk->err, ERR_invalid, "%.*s: more than %d folders within each other", STR_ARG(walk->svn->base.place), SOURCE_DEPTH_MAX);
+        err_set(walk->err, ERR_invalid, "%.*s: more than %d folders within each other", STR_ARG(walk->svn->base.place),
+            SOURCE_DEPTH_MAX);
         return walk_stop(walk);
     }
     apr_pool_t *scratch = svn_pool_create(pool), *each = svn_pool_create(pool);
@@ -273,7 +285,8 @@ static svn_error_t *walk_folder(struct walk *walk, const char *path, const char 
                 continue;
             other = NULL;
         }
-        const char *name = svn_relpath_join(relative, entries[i]->name, each), *at = svn_relpath_join(path, entries[i]->name, each);
+        const char *name = svn_relpath_join(relative, entries[i]->name, each),
+                   *at = svn_relpath_join(path, entries[i]->name, each);
         if (entries[i]->kind != svn_node_dir) {
             SVN_ERR(file_out(walk, at, name, each));
             continue;
@@ -313,7 +326,8 @@ static svn_error_t *walk_run(struct walk *walk, const struct source_ident *from,
     return SVN_NO_ERROR;
 }
 
-static bool local_walk(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err)
+static bool local_walk(
+    struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err)
 {
     struct walk walk = { .svn = svn_of(source), .sink = sink, .err = err };
     apr_pool_t *pool = svn_pool_create(walk.svn->pool);
@@ -326,10 +340,10 @@ static bool local_walk(struct source *source, const struct source_ident *from, s
     return fault == NULL || revision_fail(walk.svn, fault, to.rev, err, "exporting");
 }
 
-/* ---- workflow files ---- */
+/* --- workflow files --- */
 
-static svn_error_t *workflow_read(struct workflows_list *list, svn_fs_root_t *root, const char *folder, const svn_fs_dirent_t *entry,
-    apr_pool_t *pool)
+static svn_error_t *workflow_read(struct workflows_list *list, svn_fs_root_t *root, const char *folder,
+    const svn_fs_dirent_t *entry, apr_pool_t *pool)
 {
     const char *path = svn_relpath_join(folder, entry->name, pool);
     struct str name = str_of(entry->name), text;
@@ -401,7 +415,8 @@ static bool local_workflows(struct source *source, struct arena *arena, struct s
     return true;
 }
 
-static bool local_watch(struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err)
+static bool local_watch(
+    struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err)
 {
     struct source_watch *watch = ARENA_NEW(arena, struct source_watch);
     (void)err;

@@ -1,10 +1,13 @@
-/* svn_served: a Subversion repository behind a server (svn://, svn+ssh://, http://, https://), through the repository access layer.
+/* svn_served: a Subversion repository behind a server (svn://, svn+ssh://, http://, https://), through the repository
+ * access layer.
  *
- * Owns the session: opened at the first call, thrown away when the connection fails, opened again by the next call. Logs in as the svn
- * command of the same user would, without asking: anonymously, or with what is stored in ~/.subversion.
+ * Owns the session: opened at the first call, thrown away when the connection fails, opened again by the next call.
+ * Logs in as the svn command of the same user would, without asking: anonymously, or with what is stored in
+ * ~/.subversion.
  *
- * A tree is fetched in two steps: the server says what differs (all of it, against nothing), then file after file in order of names. That
- * costs a round trip per file; a site that minds keeps a mirror with svnsync. Fails as source.h says. */
+ * A tree is fetched in two steps: the server says what differs (all of it, against nothing), then file after file in
+ * order of names. That costs a round trip per file; a site that minds keeps a mirror with svnsync. Fails as source.h
+ * says. */
 #include "source/svn.h"
 
 #include <stdlib.h>
@@ -28,11 +31,11 @@ static svn_error_t *session_open(struct svn_source *svn)
         svn_hash_gets(config, SVN_CONFIG_CATEGORY_CONFIG), NULL, NULL, pool));
     SVN_ERR(svn_ra_create_callbacks(&callbacks, pool));
     callbacks->auth_baton = auth;
-    SVN_ERR(svn_ra_open5(
-        &svn->session, &corrected, NULL, svn->url, svn->base.uuid.len > 0 ? svn->base.uuid.ptr : NULL, callbacks, NULL, config, pool));
+    SVN_ERR(svn_ra_open5(&svn->session, &corrected, NULL, svn->url, svn->base.uuid.len > 0 ? svn->base.uuid.ptr : NULL,
+        callbacks, NULL, config, pool));
     if (svn->session == NULL)
-        return svn_error_createf(
-            SVN_ERR_RA_ILLEGAL_URL, NULL, "the server says that it is at %s now", corrected != NULL ? corrected : "another address");
+        return svn_error_createf(SVN_ERR_RA_ILLEGAL_URL, NULL, "the server says that it is at %s now",
+            corrected != NULL ? corrected : "another address");
     return SVN_NO_ERROR;
 }
 
@@ -61,7 +64,7 @@ static bool served_youngest(struct source *source, struct arena *arena, struct s
     return true;
 }
 
-/* ---- what a revision touched ---- */
+/* --- what a revision touched --- */
 
 struct listing {
     struct svn_source *svn;
@@ -86,7 +89,8 @@ static void folder_later(struct listing *listing, const char *path, enum source_
     *folder = (struct folder){ below ? apr_pstrdup(pool, relative) : "", kind, rev };
 }
 
-static void change_take(struct listing *listing, const char *path, const svn_log_changed_path2_t *change, svn_revnum_t rev)
+static void change_take(
+    struct listing *listing, const char *path, const svn_log_changed_path2_t *change, svn_revnum_t rev)
 {
     static const struct {
         char letter;
@@ -102,9 +106,12 @@ static void change_take(struct listing *listing, const char *path, const svn_log
         if (letters[i].letter == change->action)
             kind = letters[i].kind;
     if (below && relative[0] != '\0') {
-        struct source_change row = { .path = str_of(relative), .kind = kind, .is_folder = change->node_kind == svn_node_dir };
+        struct source_change row = {
+            .path = str_of(relative), .kind = kind, .is_folder = change->node_kind == svn_node_dir
+        };
         if (change->copyfrom_path != NULL) {
-            row.copied_from = str_of(change->copyfrom_path[0] == '/' ? change->copyfrom_path + 1 : change->copyfrom_path);
+            row.copied_from =
+                str_of(change->copyfrom_path[0] == '/' ? change->copyfrom_path + 1 : change->copyfrom_path);
             row.copied_rev = change->copyfrom_rev;
         }
         changes_add(listing->changes, row);
@@ -120,7 +127,8 @@ static svn_error_t *log_take(void *context, svn_log_entry_t *entry, apr_pool_t *
     struct listing *listing = context;
     if (entry->changed_paths2 == NULL)
         return SVN_NO_ERROR;
-    for (apr_hash_index_t *i = apr_hash_first(pool, entry->changed_paths2); i != NULL && !listing->changes->full; i = apr_hash_next(i))
+    for (apr_hash_index_t *i = apr_hash_first(pool, entry->changed_paths2); i != NULL && !listing->changes->full;
+         i = apr_hash_next(i))
         change_take(listing, apr_hash_this_key(i), apr_hash_this_val(i), entry->revision);
     return SVN_NO_ERROR;
 }
@@ -133,12 +141,16 @@ static svn_error_t *entry_take(const char *path, svn_dirent_t *entry, void *cont
     (void)pool;
     if (!svn_below(listing->svn, path, &relative) || relative[0] == '\0' || strcmp(relative, listing->folder) == 0)
         return SVN_NO_ERROR;
-    struct source_change row = { .path = str_of(relative), .kind = listing->kind, .is_folder = entry->kind == svn_node_dir };
-    changes_add(listing->changes, row); /* when there is no room the rest is heard and dropped: the connection stays in step */
+    struct source_change row = {
+        .path = str_of(relative), .kind = listing->kind, .is_folder = entry->kind == svn_node_dir
+    };
+    /* when there is no room the rest is heard and dropped: the connection stays in step */
+    changes_add(listing->changes, row);
     return SVN_NO_ERROR;
 }
 
-/* folders_list: what is in the folders that were copied or deleted. A server that can't list makes everything count as touched. */
+/* folders_list: what is in the folders that were copied or deleted. A server that can't list makes everything count as
+ * touched. */
 static svn_error_t *folders_list(struct listing *listing, apr_pool_t *pool)
 {
     for (int i = 0; i < listing->later->nelts && !listing->changes->full; i++) {
@@ -149,9 +161,10 @@ static svn_error_t *folders_list(struct listing *listing, apr_pool_t *pool)
             continue;
         listing->kind = folder->kind;
         listing->folder = folder->path;
-        svn_error_t *fault = svn_ra_list(
-            listing->svn->session, folder->path, folder->rev, NULL, svn_depth_infinity, SVN_DIRENT_KIND, entry_take, listing, pool);
-        if (fault != NULL && fault->apr_err != SVN_ERR_UNSUPPORTED_FEATURE && fault->apr_err != SVN_ERR_RA_NOT_IMPLEMENTED)
+        svn_error_t *fault = svn_ra_list(listing->svn->session, folder->path, folder->rev, NULL, svn_depth_infinity,
+            SVN_DIRENT_KIND, entry_take, listing, pool);
+        if (fault != NULL && fault->apr_err != SVN_ERR_UNSUPPORTED_FEATURE &&
+            fault->apr_err != SVN_ERR_RA_NOT_IMPLEMENTED)
             return fault;
         if (fault != NULL)
             listing->changes->full = true;
@@ -163,7 +176,9 @@ static svn_error_t *folders_list(struct listing *listing, apr_pool_t *pool)
 static svn_error_t *revision_read(
     struct svn_source *svn, svn_revnum_t rev, struct changes_list *changes, apr_hash_t **props, apr_pool_t *pool)
 {
-    struct listing listing = { .svn = svn, .changes = changes, .later = apr_array_make(pool, 4, sizeof(struct folder)) };
+    struct listing listing = {
+        .svn = svn, .changes = changes, .later = apr_array_make(pool, 4, sizeof(struct folder))
+    };
     SVN_ERR(session_open(svn));
     SVN_ERR(svn_ra_rev_proplist(svn->session, rev, props, pool));
     if (rev == 0)
@@ -171,8 +186,10 @@ static svn_error_t *revision_read(
     apr_array_header_t *none = apr_array_make(pool, 0, sizeof(const char *));
     const char *root;
     SVN_ERR(svn_ra_get_repos_root2(svn->session, &root, pool));
-    SVN_ERR(svn_ra_reparent(svn->session, root, pool)); /* the log of a folder leaves out revisions that don't touch it */
-    svn_error_t *fault = svn_ra_get_log2(svn->session, NULL, rev, rev, 1, TRUE, FALSE, FALSE, none, log_take, &listing, pool);
+    /* the log of a folder leaves out revisions that don't touch it */
+    SVN_ERR(svn_ra_reparent(svn->session, root, pool));
+    svn_error_t *fault =
+        svn_ra_get_log2(svn->session, NULL, rev, rev, 1, TRUE, FALSE, FALSE, none, log_take, &listing, pool);
     if (fault != NULL && svn_is_lost(fault))
         return fault;
     fault = svn_error_compose_create(fault, svn_ra_reparent(svn->session, svn->url, pool));
@@ -180,8 +197,8 @@ static svn_error_t *revision_read(
     return folders_list(&listing, pool);
 }
 
-static bool served_revision(struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out,
-    struct err *err)
+static bool served_revision(
+    struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out, struct err *err)
 {
     struct svn_source *svn = svn_of(source);
     struct changes_list changes = { .arena = arena };
@@ -200,7 +217,7 @@ static bool served_revision(struct source *source, struct arena *arena, struct s
     return true;
 }
 
-/* ---- trees: what differs, told by the server through an editor that only takes notes ---- */
+/* --- trees: what differs, told by the server through an editor that only takes notes --- */
 
 struct note {
     const char *path;
@@ -234,7 +251,8 @@ static svn_error_t *edit_delete(const char *path, svn_revnum_t rev, void *parent
     return SVN_NO_ERROR;
 }
 
-static svn_error_t *edit_add_folder(const char *path, void *parent, const char *from, svn_revnum_t rev, apr_pool_t *pool, void **out)
+static svn_error_t *edit_add_folder(
+    const char *path, void *parent, const char *from, svn_revnum_t rev, apr_pool_t *pool, void **out)
 {
     (void)from, (void)rev, (void)pool;
     note_take(parent, path, NOTE_FOLDER);
@@ -257,7 +275,8 @@ static svn_error_t *edit_file(struct notes *notes, const char *path, bool added,
     return SVN_NO_ERROR;
 }
 
-static svn_error_t *edit_add_file(const char *path, void *parent, const char *from, svn_revnum_t rev, apr_pool_t *pool, void **out)
+static svn_error_t *edit_add_file(
+    const char *path, void *parent, const char *from, svn_revnum_t rev, apr_pool_t *pool, void **out)
 {
     (void)from, (void)rev, (void)pool;
     return edit_file(parent, path, true, out);
@@ -269,7 +288,8 @@ static svn_error_t *edit_open_file(const char *path, void *parent, svn_revnum_t 
     return edit_file(parent, path, false, out);
 }
 
-static svn_error_t *edit_text(void *file, const char *checksum, apr_pool_t *pool, svn_txdelta_window_handler_t *handler, void **out)
+static svn_error_t *edit_text(
+    void *file, const char *checksum, apr_pool_t *pool, svn_txdelta_window_handler_t *handler, void **out)
 {
     struct notes *notes = file;
     (void)checksum, (void)pool;
@@ -312,7 +332,8 @@ static svn_error_t *notes_collect(
     editor->apply_textdelta = edit_text;
     editor->change_file_prop = edit_prop;
     editor->close_file = edit_close_file;
-    SVN_ERR(svn_ra_do_diff3(svn->session, &reporter, &report, to, "", svn_depth_infinity, TRUE, FALSE, svn->url, editor, notes, pool));
+    SVN_ERR(svn_ra_do_diff3(
+        svn->session, &reporter, &report, to, "", svn_depth_infinity, TRUE, FALSE, svn->url, editor, notes, pool));
     svn_revnum_t base = from != NULL ? (svn_revnum_t)from->rev : to;
     SVN_ERR(reporter->set_path(report, "", base, svn_depth_infinity, from == NULL, NULL, pool));
     return reporter->finish_report(report, pool);
@@ -347,8 +368,8 @@ static svn_error_t *fetched_write(void *context, const char *bytes, apr_size_t *
     return svn_stream_write(fetched->stream, bytes, len);
 }
 
-static svn_error_t *file_fetch(struct svn_source *svn, const char *path, svn_revnum_t rev, struct fetched *fetched, apr_hash_t **props,
-    apr_pool_t *pool)
+static svn_error_t *file_fetch(struct svn_source *svn, const char *path, svn_revnum_t rev, struct fetched *fetched,
+    apr_hash_t **props, apr_pool_t *pool)
 {
     svn_stream_t *in = svn_stream_create(fetched, pool);
     fetched->stream = svn_stream_buffered(pool);
@@ -433,7 +454,8 @@ static svn_error_t *walk_run(struct walk *walk, const struct source_ident *from,
     if (is == svn_node_dir) {
         SVN_ERR(notes_collect(svn, &notes, was == svn_node_dir ? from : NULL, to, pool));
     } else if (was == svn_node_dir) {
-        SVN_ERR(svn_ra_get_dir2(svn->session, &entries, NULL, NULL, "", (svn_revnum_t)from->rev, SVN_DIRENT_KIND, pool));
+        SVN_ERR(
+            svn_ra_get_dir2(svn->session, &entries, NULL, NULL, "", (svn_revnum_t)from->rev, SVN_DIRENT_KIND, pool));
         for (apr_hash_index_t *i = apr_hash_first(pool, entries); i != NULL; i = apr_hash_next(i))
             note_take(&notes, apr_hash_this_key(i), NOTE_GONE);
     }
@@ -442,7 +464,8 @@ static svn_error_t *walk_run(struct walk *walk, const struct source_ident *from,
     return notes_out(walk, &notes, to, pool);
 }
 
-static bool served_walk(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err)
+static bool served_walk(
+    struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink, struct err *err)
 {
     struct walk walk = { .svn = svn_of(source), .sink = sink, .err = err };
     apr_pool_t *pool = svn_pool_create(walk.svn->pool);
@@ -455,7 +478,7 @@ static bool served_walk(struct source *source, const struct source_ident *from, 
     return fault == NULL || svn_fail(walk.svn, fault, err, "exporting revision %lld", (long long)to.rev);
 }
 
-/* ---- workflow files ---- */
+/* --- workflow files --- */
 
 static int name_compare(const void *a, const void *b)
 {
@@ -463,8 +486,8 @@ static int name_compare(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-static svn_error_t *workflow_read(struct svn_source *svn, struct workflows_list *list, const char *name, const svn_dirent_t *entry,
-    svn_revnum_t rev, apr_pool_t *pool)
+static svn_error_t *workflow_read(struct svn_source *svn, struct workflows_list *list, const char *name,
+    const svn_dirent_t *entry, svn_revnum_t rev, apr_pool_t *pool)
 {
     struct fetched fetched = { .bytes_max = SOURCE_BYTES_MAX };
     struct str shown = str_of(name), text;
@@ -491,7 +514,8 @@ static svn_error_t *folder_read(struct svn_source *svn, struct workflows_list *l
 {
     apr_hash_t *entries;
     size_t n = 0;
-    SVN_ERR(svn_ra_get_dir2(svn->session, &entries, NULL, NULL, WORKFLOWS_FOLDER, rev, SVN_DIRENT_KIND | SVN_DIRENT_SIZE, pool));
+    SVN_ERR(svn_ra_get_dir2(
+        svn->session, &entries, NULL, NULL, WORKFLOWS_FOLDER, rev, SVN_DIRENT_KIND | SVN_DIRENT_SIZE, pool));
     const char **names = apr_palloc(pool, sizeof *names * (apr_hash_count(entries) + 1));
     for (apr_hash_index_t *i = apr_hash_first(pool, entries); i != NULL; i = apr_hash_next(i))
         names[n++] = apr_hash_this_key(i);
@@ -506,9 +530,10 @@ static svn_error_t *folder_read(struct svn_source *svn, struct workflows_list *l
     return SVN_NO_ERROR;
 }
 
-/* content_hash: of what was read. Below the repository's root the number of the last change doesn't tell contents apart: the folder above
- * may have been replaced by a copy of another one. */
-static svn_error_t *content_hash(struct arena *arena, const struct workflows_list *list, struct str *out, apr_pool_t *pool)
+/* content_hash: of what was read. Below the repository's root the number of the last change doesn't tell contents
+ * apart: the folder above may have been replaced by a copy of another one. */
+static svn_error_t *content_hash(
+    struct arena *arena, const struct workflows_list *list, struct str *out, apr_pool_t *pool)
 {
     svn_checksum_ctx_t *context = svn_checksum_ctx_create(svn_checksum_sha1, pool);
     svn_checksum_t *checksum;
@@ -551,7 +576,8 @@ static bool served_workflows(struct source *source, struct arena *arena, struct 
     struct source_workflows found;
     apr_pool_t *pool = svn_pool_create(svn->pool);
     workflows_init(&list, arena);
-    svn_error_t *fault = session_end(svn, workflows_read(svn, arena, (svn_revnum_t)ident.rev, known, &found, &list, pool));
+    svn_error_t *fault =
+        session_end(svn, workflows_read(svn, arena, (svn_revnum_t)ident.rev, known, &found, &list, pool));
     workflows_give(&list, &found);
     svn_pool_destroy(pool);
     if (fault != NULL)
@@ -600,7 +626,8 @@ struct source *source_svn_served_open(struct str url, struct err *err)
     svn_error_t *fault = known ? served_open(svn, &kind, pool) : NULL;
     svn_pool_destroy(pool);
     if (!known)
-        err_set(err, ERR_invalid, "%s: a Subversion repository is a path, or a URL with file, svn, svn+ssh, http or https", text);
+        err_set(err, ERR_invalid,
+            "%s: a Subversion repository is a path, or a URL with file, svn, svn+ssh, http or https", text);
     else if (fault != NULL)
         svn_fail(svn, fault, err, "opening the repository");
     else if (kind != svn_node_dir)

@@ -1,9 +1,10 @@
 /* blobs: see blobs.h.
  *
- * Promises: a file under its hash has exactly those bytes, synced before it got the name; the folder is synced before blobs_seal returns.
- * A seal first takes the upload away from its key, under the lock that every piece is written under, then hashes what it has opened and
- * links that very file: nothing that comes later can change it, and nothing that is there is replaced. A crash leaves uploads (removed at
- * the next start) and blobs, nothing between. Seals of attempts are lines of a file in blobs/sealed (seals.c).
+ * Promises: a file under its hash has exactly those bytes, synced before it got the name; the folder is synced before
+ * blobs_seal returns. A seal first takes the upload away from its key, under the lock that every piece is written
+ * under, then hashes what it has opened and links that very file: nothing that comes later can change it, and nothing
+ * that is there is replaced. A crash leaves uploads (removed at the next start) and blobs, nothing between. Seals of
+ * attempts are lines of a file in blobs/sealed (seals.c).
  *
  * Fails like io/fsx: not_found, disk_full, io, with the system's words; no path, since clients are told. */
 #include "store/blobs_port.h"
@@ -24,7 +25,7 @@
 #include "store/seals.h"
 
 struct blob_files {
-    struct blobs port; /* first */
+    struct blobs port;    /* first */
     pthread_mutex_t lock; /* guards uploads, seals, and the moment in which a blob is named or swept */
     struct seals *seals;
     uint64_t taken; /* uploads that seals have taken: their names */
@@ -66,8 +67,10 @@ struct blobs *blobs_open(const char *data_dir, struct err *err)
     pthread_mutex_init(&blobs->lock, NULL);
     int n = snprintf(blobs->dir, sizeof blobs->dir, "%s/blobs", data_dir);
     snprintf(blobs->uploads, sizeof blobs->uploads, "%s/new", blobs->dir);
-    bool ok = (n >= 0 && (size_t)n < sizeof blobs->dir) || err_set(err, ERR_io, "the path is too long: %.200s", data_dir);
-    if (!ok || sodium_init() < 0 || !fsx_make_dirs(blobs->uploads, 0700, err) || (blobs->seals = seals_open(blobs->dir, err)) == NULL) {
+    bool ok =
+        (n >= 0 && (size_t)n < sizeof blobs->dir) || err_set(err, ERR_io, "the path is too long: %.200s", data_dir);
+    if (!ok || sodium_init() < 0 || !fsx_make_dirs(blobs->uploads, 0700, err) ||
+        (blobs->seals = seals_open(blobs->dir, err)) == NULL) {
         pthread_mutex_destroy(&blobs->lock);
         mem_free(blobs);
         return NULL;
@@ -84,7 +87,7 @@ static void files_close(struct blobs *port)
     mem_free(blobs);
 }
 
-/* ---- uploads ---- */
+/* --- uploads --- */
 
 void upload_name(struct str file_name, char out[UPLOAD_NAME + 1])
 {
@@ -106,12 +109,14 @@ bool upload_fits(const struct upload *upload, int64_t waiting, struct err *err)
 {
     return upload->room <= 0 || waiting <= upload->room ||
            err_set(err, ERR_quota_full,
-               "jobs of the tenant '%.*s' may send %lld bytes of artifacts now, and these would be %lld; clear away what is old: weir "
+               "jobs of the tenant '%.*s' may send %lld bytes of artifacts now, and these would be %lld; clear away "
+               "what is old: weir "
                "history prune --older-than 30d, or have tenants.%.*s.quotas.files raised",
                STR_ARG(upload->tenant), (long long)upload->room, (long long)waiting, STR_ARG(upload->tenant));
 }
 
-static bool upload_path(const struct blob_files *blobs, const struct upload *upload, char *out, size_t size, struct err *err)
+static bool upload_path(
+    const struct blob_files *blobs, const struct upload *upload, char *out, size_t size, struct err *err)
 {
     char key[UPLOAD_KEY_BYTES];
     if (!upload_key(upload, key, err))
@@ -135,15 +140,16 @@ static bool piece_write(int fd, int64_t offset, struct str bytes)
 }
 
 /* piece_put: under the lock. An upload that isn't there yet is one more of its attempt. */
-static bool piece_put(struct blob_files *blobs, const struct upload *upload, const char *path, int64_t offset, struct str bytes,
-    struct err *err)
+static bool piece_put(struct blob_files *blobs, const struct upload *upload, const char *path, int64_t offset,
+    struct str bytes, struct err *err)
 {
     struct stat st, after;
     bool fresh = lstat(path, &st) != 0;
     int64_t size = fresh ? 0 : st.st_size;
     if (offset > size) {
         err->expected = size;
-        return err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)size, (long long)offset);
+        return err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)size,
+            (long long)offset);
     }
     if (fresh && upload->task > 0 && seals_full(blobs->seals, upload->task, upload->grant))
         return err_set(err, ERR_too_many, "%d files of this attempt are being sent already", UPLOADS_MAX);
@@ -160,8 +166,8 @@ static bool piece_put(struct blob_files *blobs, const struct upload *upload, con
     return good;
 }
 
-static bool files_append(
-    struct blobs *port, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+static bool files_append(struct blobs *port, const struct upload *upload, int64_t offset, struct str bytes,
+    int64_t bytes_max, struct err *err)
 {
     struct blob_files *blobs = files_of(port);
     char path[4096];
@@ -175,7 +181,7 @@ static bool files_append(
     return good;
 }
 
-/* ---- sealing ---- */
+/* --- sealing --- */
 
 static bool file_hash(int fd, struct blob *out)
 {
@@ -203,7 +209,8 @@ static void blob_path(const struct blob_files *blobs, const char *hex, char *fol
     snprintf(path, size, "%.3900s/%s", folder, hex);
 }
 
-/* upload_take: from here on the upload is the seal's alone: its key has none, and whoever wrote to it has closed it. < 0: err. */
+/* upload_take: from here on the upload is the seal's alone: its key has none, and whoever wrote to it has closed it. <
+ * 0: err. */
 static int upload_take(struct blob_files *blobs, const struct upload *upload, char *taken, size_t size, struct err *err)
 {
     char from[4096];
@@ -226,7 +233,8 @@ static int upload_take(struct blob_files *blobs, const struct upload *upload, ch
     return fd;
 }
 
-/* blob_name: the opened file gets its name; one that has it already stays, used now. Under the lock, so that no sweep comes between. */
+/* blob_name: the opened file gets its name; one that has it already stays, used now. Under the lock, so that no sweep
+ * comes between. */
 static bool blob_name(struct blob_files *blobs, int fd, const char *path, const struct blob *blob, struct err *err)
 {
     char self[64];
@@ -234,7 +242,8 @@ static bool blob_name(struct blob_files *blobs, int fd, const char *path, const 
     snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
     pthread_mutex_lock(&blobs->lock);
     int rc = linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW), fault = errno;
-    bool there = rc != 0 && fault == EEXIST && utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 && lstat(path, &st) == 0;
+    bool there = rc != 0 && fault == EEXIST && utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 &&
+                 lstat(path, &st) == 0;
     pthread_mutex_unlock(&blobs->lock);
     if (rc != 0 && !there)
         return blobs_fail(err, "name", fault);
@@ -249,7 +258,8 @@ static bool files_seal(struct blobs *port, const struct upload *upload, struct b
     int fd = upload_take(blobs, upload, taken, sizeof taken, err);
     if (fd < 0)
         return false;
-    bool good = (file_hash(fd, out) || blobs_fail(err, "read", errno)) && (fsync(fd) == 0 || blobs_fail(err, "sync", errno));
+    bool good =
+        (file_hash(fd, out) || blobs_fail(err, "read", errno)) && (fsync(fd) == 0 || blobs_fail(err, "sync", errno));
     if (good) {
         blob_path(blobs, out->hex, folder, path, sizeof path);
         good = mkdir(folder, 0700) != 0 || fsx_sync_dir(blobs->dir, err);
@@ -267,7 +277,7 @@ static bool files_seal(struct blobs *port, const struct upload *upload, struct b
     return log >= 0 && seals_sync(blobs->seals, log, first, err);
 }
 
-/* ---- what attempts have sent ---- */
+/* --- what attempts have sent --- */
 
 static bool files_sealed(struct blobs *port, int64_t task, int64_t grant, struct buf *out, struct err *err)
 {
@@ -311,7 +321,7 @@ static void files_forget(struct blobs *port, int64_t task, int64_t grant)
     pthread_mutex_unlock(&blobs->lock);
 }
 
-/* ---- blobs ---- */
+/* --- blobs --- */
 
 static bool hex_is_valid(struct str hex)
 {
@@ -332,7 +342,8 @@ static bool files_find(struct blobs *port, const char *hex, struct blob *out, st
     return true;
 }
 
-static bool files_read(struct blobs *port, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool files_read(
+    struct blobs *port, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     struct blob_files *blobs = files_of(port);
     char folder[4096], path[4096];
@@ -382,7 +393,8 @@ static size_t folder_sweep(struct blob_files *blobs, int dir_fd, const char *nam
     return n;
 }
 
-static size_t files_sweep(struct blobs *port, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner)
+static size_t files_sweep(
+    struct blobs *port, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner)
 {
     struct blob_files *blobs = files_of(port);
     DIR *dir = opendir(blobs->dir);
@@ -408,7 +420,7 @@ static const struct blobs_ops files_ops = { .close = files_close,
     .read = files_read,
     .sweep = files_sweep };
 
-/* ---- the port ---- */
+/* --- the port --- */
 
 void blobs_close(struct blobs *blobs)
 {
@@ -421,7 +433,8 @@ bool blobs_is_shared(const struct blobs *blobs)
     return blobs->ops->shared;
 }
 
-bool blobs_append(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+bool blobs_append(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max,
+    struct err *err)
 {
     return blobs->ops->append(blobs, upload, offset, bytes, bytes_max, err);
 }

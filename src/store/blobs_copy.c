@@ -1,8 +1,9 @@
 /* blobs_copy: kept files leave a data directory for a backup and come back by a restore. See blobs_copy.h.
  *
- * Bytes are hashed on the way out and on the way back: what is damaged isn't carried along as if it were whole. Back, everything is written
- * into DATA/blobs.part (folders 0700, files 0600), synced at once by syncfs, then renamed. Failures are ERR_io and ERR_disk_full with the
- * system's words; ERR_corrupt for parts that don't fit each other or their name. */
+ * Bytes are hashed on the way out and on the way back: what is damaged isn't carried along as if it were whole. Back,
+ * everything is written into DATA/blobs.part (folders 0700, files 0600), synced at once by syncfs, then renamed.
+ * Failures are ERR_io and ERR_disk_full with the system's words; ERR_corrupt for parts that don't fit each other or
+ * their name. */
 #include "store/blobs_copy.h"
 
 #include <dirent.h>
@@ -21,7 +22,8 @@
 static bool os_refused(const char *what, const char *name, struct err *err)
 {
     int no = errno;
-    return err_set(err, no == ENOSPC || no == EDQUOT ? ERR_disk_full : ERR_io, "%s %s: %s", what, name, strerrordesc_np(no));
+    return err_set(
+        err, no == ENOSPC || no == EDQUOT ? ERR_disk_full : ERR_io, "%s %s: %s", what, name, strerrordesc_np(no));
 }
 
 static bool hex_is_good(struct str hex)
@@ -33,7 +35,8 @@ static bool hex_is_good(struct str hex)
 }
 
 /* Quotes within a name are written as \", so the pattern can't be part of one. */
-bool outputs_files(struct str outputs, bool (*take)(void *owner, struct str hex, struct err *err), void *owner, struct err *err)
+bool outputs_files(
+    struct str outputs, bool (*take)(void *owner, struct str hex, struct err *err), void *owner, struct err *err)
 {
     static const char mark[] = "\"sha256\":\"";
     ptrdiff_t line = str_index(outputs, '\n');
@@ -56,7 +59,7 @@ static void digest_format(crypto_hash_sha256_state *state, char out[BLOB_HEX + 1
     sodium_bin2hex(out, BLOB_HEX + 1, digest, sizeof digest);
 }
 
-/* ---- out ---- */
+/* --- out --- */
 
 static ssize_t part_read(int fd, char *room, int64_t start)
 {
@@ -74,7 +77,8 @@ static ssize_t part_read(int fd, char *room, int64_t start)
     return (ssize_t)n;
 }
 
-bool blob_copy_out(const char *data_dir, struct str hex, const struct blob_taker *taker, bool *out_found, struct err *err)
+bool blob_copy_out(
+    const char *data_dir, struct str hex, const struct blob_taker *taker, bool *out_found, struct err *err)
 {
     char path[4096], found[BLOB_HEX + 1];
     crypto_hash_sha256_state state;
@@ -102,7 +106,7 @@ bool blob_copy_out(const char *data_dir, struct str hex, const struct blob_taker
     return ok;
 }
 
-/* ---- back ---- */
+/* --- back --- */
 
 /* folder_remove: a folder of blobs, two levels and no more. */
 static void folder_remove(int at_fd, const char *name, int levels)
@@ -140,7 +144,8 @@ bool blobs_put_begin(struct blob_put *put, const char *data_dir, struct err *err
     if (unlinkat(put->data_fd, "blobs", AT_REMOVEDIR) != 0 && errno != ENOENT) {
         fd_drop(&put->data_fd);
         return err_set(err, ERR_conflict,
-            "%s/blobs holds artifacts of another store: restore into another directory, or move them away first", data_dir);
+            "%s/blobs holds artifacts of another store: restore into another directory, or move them away first",
+            data_dir);
     }
     folder_remove(put->data_fd, PART_FOLDER, 2); /* of a restore that was cut short */
     if (mkdirat(put->data_fd, PART_FOLDER, 0700) == 0)
@@ -161,7 +166,8 @@ static bool file_end(struct blob_put *put, struct err *err)
         return true;
     fd_drop(&put->fd);
     digest_format(put->hash, found);
-    return strcmp(found, put->hex) == 0 || err_set(err, ERR_corrupt, "the kept file %s has other bytes in the backup", put->hex);
+    return strcmp(found, put->hex) == 0 ||
+           err_set(err, ERR_corrupt, "the kept file %s has other bytes in the backup", put->hex);
 }
 
 static bool file_begin(struct blob_put *put, struct str hex, struct err *err)
@@ -200,8 +206,8 @@ bool blobs_put_end(struct blob_put *put, struct err *err)
 {
     if (!file_end(put, err))
         return false;
-    put->ended =
-        syncfs(put->root_fd) == 0 && renameat(put->data_fd, PART_FOLDER, put->data_fd, "blobs") == 0 && fsync(put->data_fd) == 0;
+    put->ended = syncfs(put->root_fd) == 0 && renameat(put->data_fd, PART_FOLDER, put->data_fd, "blobs") == 0 &&
+                 fsync(put->data_fd) == 0;
     return put->ended || os_refused("keeping the files in", put->data_dir, err);
 }
 

@@ -1,5 +1,5 @@
-/* blobs_copy: kept files leave a data directory for a backup, beside the server that keeps them, and come back by a restore; private to
- * store. As logs_copy.h for logs: whoever calls keeps the parts, in their order. */
+/* blobs_copy: kept files leave a data directory for a backup, beside the server that keeps them, and come back by a
+ * restore; private to store. As logs_copy.h for logs: whoever calls keeps the parts, in their order. */
 #ifndef WEIR_STORE_BLOBS_COPY_H
 #define WEIR_STORE_BLOBS_COPY_H
 
@@ -14,20 +14,23 @@ struct blob_part {
     struct str bytes;
 };
 
-/* outputs_files: each file that a task's stored outputs list (their second line, api/artifacts.c), by its hash, until `take` says false. */
-bool outputs_files(struct str outputs, bool (*take)(void *owner, struct str hex, struct err *err), void *owner, struct err *err);
+/* outputs_files: each file that a task's stored outputs list (their second line, api/artifacts.c), by its hash, until
+ * `take` says false. */
+bool outputs_files(
+    struct str outputs, bool (*take)(void *owner, struct str hex, struct err *err), void *owner, struct err *err);
 
-/* blob_copy_out: the file's parts; *out_found false: it isn't there, or its bytes aren't those of its name (then parts of it may have been
- * put). put: its bytes are good until it returns. */
+/* blob_copy_out: the file's parts; *out_found false: it isn't there, or its bytes aren't those of its name (then parts
+ * of it may have been put). put: its bytes are good until it returns. */
 struct blob_taker {
     void *owner;
     bool (*put)(void *owner, const struct blob_part *part, struct err *err);
 };
-bool blob_copy_out(const char *data_dir, struct str hex, const struct blob_taker *taker, bool *out_found, struct err *err);
+bool blob_copy_out(
+    const char *data_dir, struct str hex, const struct blob_taker *taker, bool *out_found, struct err *err);
 
-/* A restore: parts go to DATA/blobs.part, which takes its name when all are there, hashed and synced. begin: ERR_conflict when DATA/blobs
- * holds files. Parts of one file come together, in their order. Whoever began ends with blobs_put_close; keep false takes away what was
- * put. */
+/* A restore: parts go to DATA/blobs.part, which takes its name when all are there, hashed and synced. begin:
+ * ERR_conflict when DATA/blobs holds files. Parts of one file come together, in their order. Whoever began ends with
+ * blobs_put_close; keep false takes away what was put. */
 struct blob_put {
     const char *data_dir;
     int data_fd, root_fd, fd;

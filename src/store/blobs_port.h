@@ -7,13 +7,15 @@
 struct blobs_ops {
     bool shared;
     void (*close)(struct blobs *blobs);
-    bool (*append)(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err);
+    bool (*append)(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes,
+        int64_t bytes_max, struct err *err);
     bool (*seal)(struct blobs *blobs, const struct upload *upload, struct blob *out, struct err *err);
     bool (*sealed)(struct blobs *blobs, int64_t task, int64_t grant, struct buf *out, struct err *err);
     bool (*waiting)(struct blobs *blobs, struct str tenant, int64_t *out_bytes, struct err *err);
     bool (*grants)(struct blobs *blobs, struct buf *out, struct err *err);
     void (*forget)(struct blobs *blobs, int64_t task, int64_t grant);
-    bool (*find)(struct blobs *blobs, const char *hex, struct blob *out, struct err *err); /* hex: out->hex, and valid */
+    /* hex: out->hex, and valid */
+    bool (*find)(struct blobs *blobs, const char *hex, struct blob *out, struct err *err);
     bool (*read)(struct blobs *blobs, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err);
     size_t (*sweep)(struct blobs *blobs, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner);
 };

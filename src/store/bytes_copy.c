@@ -1,8 +1,9 @@
-/* bytes_copy: logs and kept files go along with the store that is copied, from and to wherever either keeps them. See copy.h.
+/* bytes_copy: logs and kept files go along with the store that is copied, from and to wherever either keeps them. See
+ * copy.h.
  *
- * Promises that all of them are at the target, and durable, when it returns true: each log to its last byte, each file with the bytes that
- * its name says. What is there already isn't written again. Fails like the places it reads and writes; ERR_corrupt names a log or a file
- * that isn't whole. */
+ * Promises that all of them are at the target, and durable, when it returns true: each log to its last byte, each file
+ * with the bytes that its name says. What is there already isn't written again. Fails like the places it reads and
+ * writes; ERR_corrupt names a log or a file that isn't whole. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,7 +24,8 @@ static bool chunk_put(struct logs *to, const struct log_listed *log, int64_t off
     return logs_append(to, log->task, log->grant, offset, bytes, &position, err);
 }
 
-static bool log_copy(struct logs *from, struct logs *to, const struct log_listed *log, struct buf *step, struct err *err)
+static bool log_copy(
+    struct logs *from, struct logs *to, const struct log_listed *log, struct buf *step, struct err *err)
 {
     int64_t size;
     if (!logs_size(from, log->task, log->grant, &size, err))
@@ -33,8 +35,8 @@ static bool log_copy(struct logs *from, struct logs *to, const struct log_listed
         if (!logs_read(from, log->task, log->grant, offset, STEP_BYTES, step, err))
             return false;
         if (step->len == 0)
-            return err_set(err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " has a hole at %" PRId64, log->task, log->grant,
-                offset);
+            return err_set(err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " has a hole at %" PRId64,
+                log->task, log->grant, offset);
         if (!chunk_put(to, log, offset, buf_str(step), err))
             return false;
     }
@@ -70,7 +72,8 @@ static bool blob_copy(struct blobs *from, struct blobs *to, const char *hex, str
         return false;
     do {
         buf_reset(step);
-        if (!blobs_read(from, hex, offset, STEP_BYTES, step, err) || !blobs_append(to, &upload, offset, buf_str(step), INT64_MAX, err))
+        if (!blobs_read(from, hex, offset, STEP_BYTES, step, err) ||
+            !blobs_append(to, &upload, offset, buf_str(step), INT64_MAX, err))
             return false;
         offset += (int64_t)step->len;
     } while (step->len > 0);

@@ -1,4 +1,5 @@
-/* cells: what a column can't hold by itself, as bytes: the rest of a task, lists of labels and of numbers. See cells.h. */
+/* cells: what a column can't hold by itself, as bytes: the rest of a task, lists of labels and of numbers. See cells.h.
+ */
 #include "store/cells.h"
 
 #include <stddef.h>
@@ -16,20 +17,37 @@ struct str state_text(enum task_state state)
     return state == STATE_NONE ? (struct str){ 0 } : (struct str){ &letters[state], 1 };
 }
 
-/* A task's `rest`: the number of cells, then each as a varint; cells at the end that are 0 aren't written; then the bytes of the texts.
- * Numbers are folded so that small negative ones stay short; times are told from `created`. A cell more goes to the end of its group in no
- * released store: there is a migration for that. */
+/* A task's `rest`: the number of cells, then each as a varint; cells at the end that are 0 aren't written; then the
+ * bytes of the texts. Numbers are folded so that small negative ones stay short; times are told from `created`. A cell
+ * more goes to the end of its group in no released store: there is a migration for that. */
 static const size_t rest_numbers[] = {
-    offsetof(struct task, spec),   offsetof(struct task, class_id), offsetof(struct task, created),  offsetof(struct task, vt),
-    offsetof(struct task, grant),  offsetof(struct task, attempts), offsetof(struct task, last_turn), offsetof(struct task, waits),
-    offsetof(struct task, out),    offsetof(struct task, ins),      offsetof(struct task, prio),     offsetof(struct task, not_before),
-    offsetof(struct task, base),   offsetof(struct task, cause),
+    offsetof(struct task, spec),
+    offsetof(struct task, class_id),
+    offsetof(struct task, created),
+    offsetof(struct task, vt),
+    offsetof(struct task, grant),
+    offsetof(struct task, attempts),
+    offsetof(struct task, last_turn),
+    offsetof(struct task, waits),
+    offsetof(struct task, out),
+    offsetof(struct task, ins),
+    offsetof(struct task, prio),
+    offsetof(struct task, not_before),
+    offsetof(struct task, base),
+    offsetof(struct task, cause),
 };
-static const size_t rest_times[] = { offsetof(struct task, ready), offsetof(struct task, started), offsetof(struct task, finished) };
+static const size_t rest_times[] = { offsetof(struct task, ready), offsetof(struct task, started),
+    offsetof(struct task, finished) };
 enum {
     REST_NUMBERS = sizeof rest_numbers / sizeof rest_numbers[0],
     REST_TIMES = sizeof rest_times / sizeof rest_times[0],
-    REST_OUTCOME = REST_NUMBERS + REST_TIMES, REST_ENDING, REST_HOLDS, REST_MARKS, REST_REASON, REST_UNIQUE, REST_CELLS,
+    REST_OUTCOME = REST_NUMBERS + REST_TIMES,
+    REST_ENDING,
+    REST_HOLDS,
+    REST_MARKS,
+    REST_REASON,
+    REST_UNIQUE,
+    REST_CELLS,
     VARINT_BYTES_MAX = 10,
 };
 

@@ -1,4 +1,5 @@
-/* cells: what a column can't hold by itself, as bytes; the same in every store, so that rows can be copied between them as they are.
+/* cells: what a column can't hold by itself, as bytes; the same in every store, so that rows can be copied between them
+ * as they are.
  *
  * Pure. A reader gets false for bytes that no build of ours can have written. */
 #ifndef WEIR_STORE_CELLS_H
@@ -10,8 +11,8 @@
 
 struct str state_text(enum task_state state); /* its letter, or empty */
 
-/* task.rest: everything of a task that has no column of its own. task_unpack fills those fields and leaves the others; its texts are views
- * into `rest`. False: damaged. */
+/* task.rest: everything of a task that has no column of its own. task_unpack fills those fields and leaves the others;
+ * its texts are views into `rest`. False: damaged. */
 void task_pack(struct buf *out, const struct task *task);
 bool task_unpack(struct str rest, struct task *out);
 

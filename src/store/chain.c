@@ -1,7 +1,7 @@
 /* chain: the keyed hashes that make the history verifiable, and the file that keeps their key. See chain.h.
  *
- * The key file is made once, before the first turn, with mode 0600, and synced with its directory; a key file of another size is refused
- * rather than replaced, since without the key no recorded history can be checked. */
+ * The key file is made once, before the first turn, with mode 0600, and synced with its directory; a key file of
+ * another size is refused rather than replaced, since without the key no recorded history can be checked. */
 #include "store/chain.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@ static void number_put(uint8_t out[8], int64_t n)
         out[i] = (uint8_t)((uint64_t)n >> (8 * i));
 }
 
-void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq, int64_t time,
-                struct str events, struct str tags, uint8_t out[STORE_HASH_BYTES])
+void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn,
+    int64_t first_seq, int64_t time, struct str events, struct str tags, uint8_t out[STORE_HASH_BYTES])
 {
     crypto_generichash_state state;
     uint8_t numbers[24];
@@ -43,10 +43,11 @@ void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_H
 
 enum { SEAL_FIRST_BYTES = 4 + 24 + STORE_HASH_BYTES }; /* what the first form covered */
 
-static void seal_over(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, bool whole, uint8_t out[STORE_HASH_BYTES])
+static void seal_over(
+    const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, bool whole, uint8_t out[STORE_HASH_BYTES])
 {
-    const int64_t rest[] = { head->next_task, head->next_spec, head->next_lane, head->next_class, head->next_slot, head->next_executor,
-                             head->next_token, head->v_now };
+    const int64_t rest[] = { head->next_task, head->next_spec, head->next_lane, head->next_class, head->next_slot,
+        head->next_executor, head->next_token, head->v_now };
     uint8_t bytes[SEAL_FIRST_BYTES + sizeof rest] = { 'h', 'e', 'a', 'd' };
     number_put(bytes + 4, (int64_t)head->incarnation);
     number_put(bytes + 12, head->turn);
@@ -62,7 +63,8 @@ void chain_seal(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *hea
     seal_over(key, head, true, out);
 }
 
-bool chain_seal_fits(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const uint8_t seal[STORE_HASH_BYTES])
+bool chain_seal_fits(
+    const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const uint8_t seal[STORE_HASH_BYTES])
 {
     uint8_t expected[STORE_HASH_BYTES];
     for (int whole = 1; whole >= 0; whole--) {
@@ -80,8 +82,8 @@ bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct e
         return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT)
-        return err_set(err, ERR_not_found, "%s is missing: without it the history can't be continued or checked; take it from a backup",
-                       path);
+        return err_set(err, ERR_not_found,
+            "%s is missing: without it the history can't be continued or checked; take it from a backup", path);
     if (fd < 0)
         return err_set(err, ERR_io, "%s: %s", path, strerror(errno));
     uint8_t bytes[CHAIN_KEY_BYTES + 1];
@@ -97,5 +99,6 @@ bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct e
 bool chain_key_store(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
 {
     char path[FILES_PATH_MAX];
-    return path_join(path, data_dir, "verify.key", err) && fsx_replace(path, (struct str){ (const char *)key, CHAIN_KEY_BYTES }, 0600, err);
+    return path_join(path, data_dir, "verify.key", err) &&
+           fsx_replace(path, (struct str){ (const char *)key, CHAIN_KEY_BYTES }, 0600, err);
 }

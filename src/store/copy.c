@@ -1,6 +1,7 @@
 /* copy: a whole store into another one: every table, the history and its key. See copy.h.
  *
- * The history is followed and compared with the rows in the copy, before it becomes a store; so what was damaged isn't copied. */
+ * The history is followed and compared with the rows in the copy, before it becomes a store; so what was damaged isn't
+ * copied. */
 #include "store/copy.h"
 
 #include <sodium.h>
@@ -17,11 +18,13 @@ struct copying {
 
 enum { PROGRESS_ROWS = 1000 };
 
-/* The places of weir.db and of the key are told by the copy itself when it is opened; its tokens are made with a secret of its own. */
+/* The places of weir.db and of the key are told by the copy itself when it is opened; its tokens are made with a secret
+ * of its own. */
 static bool row_wanted(const struct copying *c, const struct copy_cell *cells)
 {
     return strcmp(sql_tables[c->table].name, "meta") != 0 ||
-           (!str_eqz(cells[0].bytes, "place") && !str_eqz(cells[0].bytes, "key_place") && !str_eqz(cells[0].bytes, "token_salt"));
+           (!str_eqz(cells[0].bytes, "place") && !str_eqz(cells[0].bytes, "key_place") &&
+               !str_eqz(cells[0].bytes, "token_salt"));
 }
 
 static bool row_take(void *owner, const struct copy_cell *cells, struct err *err)
@@ -57,7 +60,8 @@ static bool key_give(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], s
     if (chain_key_load(data_dir, there, &why)) {
         bool same = sodium_memcmp(there, key, sizeof there) == 0;
         sodium_memzero(there, sizeof there);
-        return same || err_set(err, ERR_conflict, "%s/verify.key belongs to another store: choose another data directory", data_dir);
+        return same || err_set(err, ERR_conflict,
+                           "%s/verify.key belongs to another store: choose another data directory", data_dir);
     }
     if (why.code != ERR_not_found)
         return err_set(err, why.code, "%s", why.text);
@@ -65,7 +69,7 @@ static bool key_give(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], s
 }
 
 bool copy_run(struct copy_source *from, struct copy_target *to, const struct store_config *from_config,
-              const struct store_config *to_config, const struct copy_progress *progress, struct err *err)
+    const struct store_config *to_config, const struct copy_progress *progress, struct err *err)
 {
     struct copying c = { .to = to, .progress = progress };
     uint8_t key[CHAIN_KEY_BYTES];

@@ -1,8 +1,8 @@
 /* copy: a whole store into another one, whatever keeps either; private to store.
  *
- * A source gives the rows of one table after the other, a target takes them; tables are those of the generated lists (sql_tables,
- * pg_tables), which name the same tables in the same order. A target is no store until its finish (a database) or its settle (a file) has
- * returned true: whoever closes it before leaves no rows behind. */
+ * A source gives the rows of one table after the other, a target takes them; tables are those of the generated lists
+ * (sql_tables, pg_tables), which name the same tables in the same order. A target is no store until its finish (a
+ * database) or its settle (a file) has returned true: whoever closes it before leaves no rows behind. */
 #ifndef WEIR_STORE_COPY_H
 #define WEIR_STORE_COPY_H
 
@@ -23,8 +23,8 @@ struct copy_target {
     bool (*table_end)(struct copy_target *to, size_t table, struct err *err);
     /* Verified with the key, a new incarnation, durable. The key is stored beside it by the caller, before. */
     bool (*finish)(struct copy_target *to, const uint8_t key[CHAIN_KEY_BYTES], struct err *err);
-    /* After finish, and after logs and kept files are there: a file gets its name. A database, which keeps those in its own tables, is a
-     * store since finish. */
+    /* After finish, and after logs and kept files are there: a file gets its name. A database, which keeps those in its
+     * own tables, is a store since finish. */
     bool (*settle)(struct copy_target *to, struct err *err);
     void (*close)(struct copy_target *to);
 };
@@ -46,7 +46,7 @@ struct copy_source *postgres_copy_from(const struct store_config *config, struct
 struct copy_target *postgres_copy_to(const struct store_config *config, struct err *err);
 
 bool copy_run(struct copy_source *from, struct copy_target *to, const struct store_config *from_config,
-              const struct store_config *to_config, const struct copy_progress *progress, struct err *err);
+    const struct store_config *to_config, const struct copy_progress *progress, struct err *err);
 
 /* Logs and kept files, beside the rows; both ends are open. listed: which logs, as struct log_listed. */
 bool logs_copy_all(struct logs *from, const struct buf *listed, struct logs *to, struct err *err);

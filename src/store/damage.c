@@ -39,9 +39,11 @@ void damage_note(const char *text)
 {
     pthread_mutex_lock(&damage.lock);
     bool first = damage.text[0] == '\0';
-    if (first) snprintf(damage.text, sizeof damage.text, "%s", text);
+    if (first)
+        snprintf(damage.text, sizeof damage.text, "%s", text);
     atomic_fetch_add(&damage.count, 1);
-    if (first && damage.heard) damage.heard(damage.owner);
+    if (first && damage.heard)
+        damage.heard(damage.owner);
     pthread_mutex_unlock(&damage.lock);
 }
 

@@ -1,5 +1,6 @@
-/* files: the few things the store does with directories and files. See files.h. What is created is synced with its directory: after true, a
- * power loss keeps it. Failures are ERR_io (ERR_disk_full when there is no room) with the path and the system's words. */
+/* files: the few things the store does with directories and files. See files.h. What is created is synced with its
+ * directory: after true, a power loss keeps it. Failures are ERR_io (ERR_disk_full when there is no room) with the path
+ * and the system's words. */
 #include "store/files.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@ static bool path_fail(const char *path, struct err *err)
 bool path_join(char out[FILES_PATH_MAX], const char *dir, const char *name, struct err *err)
 {
     int n = snprintf(out, FILES_PATH_MAX, "%s/%s", dir, name);
-    return (n > 0 && n < FILES_PATH_MAX) || err_set(err, ERR_invalid, "the path %.64s... is longer than %d bytes", dir, FILES_PATH_MAX);
+    return (n > 0 && n < FILES_PATH_MAX) ||
+           err_set(err, ERR_invalid, "the path %.64s... is longer than %d bytes", dir, FILES_PATH_MAX);
 }
 
 bool path_parent(char out[FILES_PATH_MAX], const char *path, struct err *err)

@@ -1,18 +1,20 @@
 /* logs: see logs.h.
  *
- * Owns DATA/logs. While bytes may still come, and until they are packed, a log is the plain file live/TASK.GRANT.log; packed it is
- * SHARD/TASK.GRANT.log.zst, where SHARD is TASK / 1000. So what a crash can leave half done stands in the one small folder `live`, and
- * opening never looks at the logs of the past. A sealed plain file has lost its write bits: that is how a restart knows what to pack. Two
- * threads: `sync` makes appended bytes durable, `pack` compresses. One lock for everything that isn't the kernel's; no thread holds it
- * while it syncs or compresses. A packed file gets its name after it was synced, and the plain one goes after the name was synced: at
- * every moment at least one of them is whole, and readers take the plain one first.
+ * Owns DATA/logs. While bytes may still come, and until they are packed, a log is the plain file live/TASK.GRANT.log;
+ * packed it is SHARD/TASK.GRANT.log.zst, where SHARD is TASK / 1000. So what a crash can leave half done stands in the
+ * one small folder `live`, and opening never looks at the logs of the past. A sealed plain file has lost its write
+ * bits: that is how a restart knows what to pack. Two threads: `sync` makes appended bytes durable, `pack` compresses.
+ * One lock for everything that isn't the kernel's; no thread holds it while it syncs or compresses. A packed file gets
+ * its name after it was synced, and the plain one goes after the name was synced: at every moment at least one of them
+ * is whole, and readers take the plain one first.
  *
- * Promises: at most LOG_OPEN_MAX descriptors for logs, and one for their marks (logs_marks.c); `durable` never counts a byte whose sync
- * failed: such bytes are cut off again, the next append is told ERR_outcome_unknown, and the one after gets ERR_log_gap and so sends them
- * again (a kernel that failed to write a page calls it clean afterwards: syncing again would prove nothing).
+ * Promises: at most LOG_OPEN_MAX descriptors for logs, and one for their marks (logs_marks.c); `durable` never counts a
+ * byte whose sync failed: such bytes are cut off again, the next append is told ERR_outcome_unknown, and the one after
+ * gets ERR_log_gap and so sends them again (a kernel that failed to write a page calls it clean afterwards: syncing
+ * again would prove nothing).
  *
- * Fails with ERR_disk_full (nothing appended), ERR_io, ERR_corrupt. A log that can't be packed now (disk full) stays plain, reads the
- * same, and is tried again after the next success and at the next start. */
+ * Fails with ERR_disk_full (nothing appended), ERR_io, ERR_corrupt. A log that can't be packed now (disk full) stays
+ * plain, reads the same, and is tried again after the next success and at the next start. */
 #include "store/logs.h"
 
 #include <errno.h>
@@ -38,7 +40,8 @@ void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key)
 
 void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key)
 {
-    snprintf(out, LOG_NAME_BYTES, "%" PRId64 "/%" PRId64 ".%" PRId64 ".log.zst", key.task / LOG_SHARD_TASKS, key.task, key.grant);
+    snprintf(out, LOG_NAME_BYTES, "%" PRId64 "/%" PRId64 ".%" PRId64 ".log.zst", key.task / LOG_SHARD_TASKS, key.task,
+        key.grant);
 }
 
 void log_name_unnoted(char out[LOG_NAME_BYTES], struct log_key key)
@@ -50,11 +53,11 @@ static bool os_refused(struct err *err, struct log_key key, const char *what)
 {
     int no = errno;
     bool full = no == ENOSPC || no == EDQUOT;
-    return err_set(err, full ? ERR_disk_full : ERR_io, "%s the log of task %" PRId64 ", grant %" PRId64 ": %s", what, key.task, key.grant,
-        strerror(no));
+    return err_set(err, full ? ERR_disk_full : ERR_io, "%s the log of task %" PRId64 ", grant %" PRId64 ": %s", what,
+        key.task, key.grant, strerror(no));
 }
 
-/* ---- open files ---- */
+/* --- open files --- */
 
 static struct str key_view(const struct log_key *key)
 {
@@ -134,7 +137,8 @@ static struct log_file *file_find_idle(struct log_files *logs)
     return untold;
 }
 
-/* Closes an idle file when the limit is reached, and waits for the sync thread when none is idle. May let go of the lock. */
+/* Closes an idle file when the limit is reached, and waits for the sync thread when none is idle. May let go of the
+ * lock. */
 static void file_make_room(struct log_files *logs)
 {
     while (logs->recent.n >= LOG_OPEN_MAX) {
@@ -155,8 +159,10 @@ static void file_mark_dirty(struct log_files *logs, struct log_file *file)
     }
 }
 
-/* Opens what there is of the log: the plain file, else the packed one, else (with create) a new plain one; *out_fd -1: none. */
-static bool file_open_fd(struct log_files *logs, struct log_key key, bool create, int *out_fd, bool *out_packed, struct err *err)
+/* Opens what there is of the log: the plain file, else the packed one, else (with create) a new plain one; *out_fd -1:
+ * none. */
+static bool file_open_fd(
+    struct log_files *logs, struct log_key key, bool create, int *out_fd, bool *out_packed, struct err *err)
 {
     char name[LOG_NAME_BYTES];
     log_name_plain(name, key);
@@ -242,9 +248,10 @@ static bool file_get(struct log_files *logs, struct log_key key, bool create, st
     return true;
 }
 
-/* ---- reading and appending; under the lock ---- */
+/* --- reading and appending; under the lock --- */
 
-static bool file_read(struct log_files *logs, struct log_file *file, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool file_read(
+    struct log_files *logs, struct log_file *file, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     if (file->packed) {
         if (!seek_read(&logs->reader, &file->seek, file->key.task, file->key.grant, offset, max, out, err)) {
@@ -271,8 +278,8 @@ static bool file_read(struct log_files *logs, struct log_file *file, int64_t off
             return os_refused(err, file->key, "reading");
         }
         if (got == 0) {
-            return err_set(
-                err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " became shorter", file->key.task, file->key.grant);
+            return err_set(err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " became shorter",
+                file->key.task, file->key.grant);
         }
         buf_commit(out, (size_t)got);
         offset += got;
@@ -282,7 +289,8 @@ static bool file_read(struct log_files *logs, struct log_file *file, int64_t off
 }
 
 /* Holds bytes that are stored already against what comes again, piece by piece. */
-static bool file_compare(struct log_files *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
+static bool file_compare(
+    struct log_files *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
 {
     struct buf piece;
     buf_init(&piece, COMPARE_BYTES + 1);
@@ -292,7 +300,8 @@ static bool file_compare(struct log_files *logs, struct log_file *file, int64_t 
         buf_reset(&piece);
         ok = file_read(logs, file, offset + (int64_t)at, n, &piece, err);
         if (ok && (piece.len != n || memcmp(piece.ptr, bytes.ptr + at, n) != 0)) {
-            ok = err_set(err, ERR_log_mismatch, "other bytes are stored within %zu bytes from offset %" PRId64, n, offset + (int64_t)at);
+            ok = err_set(err, ERR_log_mismatch, "other bytes are stored within %zu bytes from offset %" PRId64, n,
+                offset + (int64_t)at);
         }
         at += n;
     }
@@ -319,17 +328,20 @@ static bool file_write(struct log_file *file, struct str bytes, struct err *err)
     return true;
 }
 
-static bool file_append(struct log_files *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
+static bool file_append(
+    struct log_files *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
 {
     if (file->failed) {
         file->failed = file->dead;
-        return err_set(err, ERR_outcome_unknown, "the disk failed to keep the log of task %" PRId64 " from offset %" PRId64, file->key.task,
-            file->durable);
+        return err_set(err, ERR_outcome_unknown,
+            "the disk failed to keep the log of task %" PRId64 " from offset %" PRId64, file->key.task, file->durable);
     }
-    if (PLANT(log_appended)) offset = file->size;
+    if (PLANT(log_appended))
+        offset = file->size;
     if (offset > file->size) {
         err->expected = file->size;
-        return err_set(err, ERR_log_gap, "the chunk begins at %" PRId64 " but %" PRId64 " bytes are stored", offset, file->size);
+        return err_set(
+            err, ERR_log_gap, "the chunk begins at %" PRId64 " but %" PRId64 " bytes are stored", offset, file->size);
     }
     int64_t stored = file->size - offset;
     size_t n_again = (uint64_t)stored < bytes.len ? (size_t)stored : bytes.len;
@@ -338,14 +350,14 @@ static bool file_append(struct log_files *logs, struct log_file *file, int64_t o
     }
     struct str fresh = str_sub(bytes, n_again, bytes.len);
     if (fresh.len > 0 && file->sealed) {
-        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ended at %" PRId64, file->key.task,
-            file->key.grant, file->size);
+        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ended at %" PRId64,
+            file->key.task, file->key.grant, file->size);
     }
     const struct log_plain *plain = logs->n_expected ? log_plain_find(logs, file->key) : NULL;
     int64_t ends = plain ? plain->ends : 0;
     if (ends && (int64_t)fresh.len > ends - file->size) {
-        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ends at %" PRId64, file->key.task,
-            file->key.grant, ends);
+        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ends at %" PRId64,
+            file->key.task, file->key.grant, ends);
     }
     if ((int64_t)fresh.len > SEEK_BYTES_MAX - file->size) {
         return err_set(err, ERR_body_too_large, "a log has at most %lld bytes", (long long)SEEK_BYTES_MAX);
@@ -360,11 +372,12 @@ static bool file_append(struct log_files *logs, struct log_file *file, int64_t o
     return true;
 }
 
-static bool files_append(
-    struct logs *port, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err)
+static bool files_append(struct logs *port, int64_t task, int64_t grant, int64_t offset, struct str bytes,
+    struct log_position *out, struct err *err)
 {
     struct log_files *logs = files_of(port);
-    if (PLANT(log_kept)) memset(mem_alloc(bytes.len + 1), 1, bytes.len);
+    if (PLANT(log_kept))
+        memset(mem_alloc(bytes.len + 1), 1, bytes.len);
     pthread_mutex_lock(&logs->lock);
     struct log_file *file;
     bool ok = file_get(logs, (struct log_key){ task, grant }, offset == 0 && bytes.len > 0, &file, err);
@@ -394,7 +407,8 @@ static bool files_size(struct logs *port, int64_t task, int64_t grant, int64_t *
     return ok;
 }
 
-static bool files_read(struct logs *port, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool files_read(
+    struct logs *port, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
@@ -407,10 +421,10 @@ static bool files_read(struct logs *port, int64_t task, int64_t grant, int64_t o
     return ok;
 }
 
-/* ---- the sync thread ---- */
+/* --- the sync thread --- */
 
-/* What a failed sync leaves: cut off what isn't known to be durable, so that it has to come again. A sealed log isn't cut: packing reads it
- * and syncs a new file, and nobody will send it again. */
+/* What a failed sync leaves: cut off what isn't known to be durable, so that it has to come again. A sealed log isn't
+ * cut: packing reads it and syncs a new file, and nobody will send it again. */
 static void sync_failed(struct log_file *file)
 {
     file->failed = true;
@@ -425,7 +439,8 @@ static void sync_failed(struct log_file *file)
     }
 }
 
-/* The names are synced after the contents: a name without its bytes would be an empty log. The marks come last: they say what is durable.
+/* The names are synced after the contents: a name without its bytes would be an empty log. The marks come last: they
+ * say what is durable.
  */
 static void sync_batch(struct log_files *logs, size_t n)
 {
@@ -472,7 +487,8 @@ static bool sync_put_back(struct log_files *logs, size_t n)
             file->durable = file->durable > item->size ? file->durable : item->size;
             any = true;
         }
-        if (file->dead && !file->gone) { /* keeps its place in the map, so that nobody believes the file again, but no descriptor */
+        /* keeps its place in the map, so that nobody believes the file again, but no descriptor */
+        if (file->dead && !file->gone) {
             list_remove(&logs->recent, &file->recent);
             list_remove(&logs->dirty, &file->dirty);
             close(file->fd);
@@ -549,7 +565,7 @@ static uint64_t files_frames_unpacked(struct logs *port)
     return n;
 }
 
-/* ---- life ---- */
+/* --- life --- */
 
 /* Makes the folder if it isn't there, durably, and opens it. */
 static int folder_open(int at_fd, const char *name, struct err *err)

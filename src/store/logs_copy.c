@@ -1,12 +1,13 @@
 /* logs_copy: logs leave a data directory for a backup and come back by a restore. See logs_copy.h.
  *
- * Out: the folder `live` is walked first, then the packed ones, so a log that is packed and taken out of `live` between the two is met in
- * its new place. Should it be met in both, the packed one comes last and in a restore takes the place of the plain one: it is the whole
- * one.
+ * Out: the folder `live` is walked first, then the packed ones, so a log that is packed and taken out of `live` between
+ * the two is met in its new place. Should it be met in both, the packed one comes last and in a restore takes the place
+ * of the plain one: it is the whole one.
  *
- * Back: everything is written into DATA/logs.part (folders 0700, files 0600), synced at once by syncfs, then renamed: a folder `logs` that
- * a restore made is whole. Plain logs come back unsealed: the engine seals those whose attempt has ended when it starts. Failures are
- * ERR_io and ERR_disk_full with the system's words; ERR_corrupt for parts that don't fit each other. */
+ * Back: everything is written into DATA/logs.part (folders 0700, files 0600), synced at once by syncfs, then renamed: a
+ * folder `logs` that a restore made is whole. Plain logs come back unsealed: the engine seals those whose attempt has
+ * ended when it starts. Failures are ERR_io and ERR_disk_full with the system's words; ERR_corrupt for parts that don't
+ * fit each other. */
 #include "store/logs_copy.h"
 
 #include <dirent.h>
@@ -29,7 +30,7 @@ static bool os_refused(const char *what, const char *name, struct err *err)
     return err_set(err, no == ENOSPC || no == EDQUOT ? ERR_disk_full : ERR_io, "%s %s: %s", what, name, strerror(no));
 }
 
-/* ---- out ---- */
+/* --- out --- */
 
 struct copy {
     const struct log_taker *taker;
@@ -134,7 +135,8 @@ static bool logs_walk(const char *data_dir, struct copy *copy, struct err *err)
     close(data_fd);
     if (root_fd < 0)
         return ok;
-    ok = (faccessat(root_fd, "live", F_OK, 0) != 0 || folder_copy(root_fd, "live", false, copy, err)) && shards_copy(root_fd, copy, err);
+    ok = (faccessat(root_fd, "live", F_OK, 0) != 0 || folder_copy(root_fd, "live", false, copy, err)) &&
+         shards_copy(root_fd, copy, err);
     close(root_fd);
     return ok;
 }
@@ -153,7 +155,7 @@ bool logs_list(const char *data_dir, struct buf *out, struct err *err)
     return logs_walk(data_dir, &copy, err);
 }
 
-/* ---- back ---- */
+/* --- back --- */
 
 /* Takes away what is below a folder of logs (two levels, no more), and the folder. */
 static void folder_remove(int at_fd, const char *name, int levels)
@@ -198,8 +200,8 @@ bool logs_put_begin(struct log_put *put, const char *data_dir, struct err *err)
         unlinkat(put->data_fd, "logs/marks", 0);                /* of none */
     if (unlinkat(put->data_fd, "logs", AT_REMOVEDIR) != 0 && errno != ENOENT) {
         fd_drop(&put->data_fd);
-        return err_set(
-            err, ERR_conflict, "%s/logs holds logs of another store: restore into another directory, or move them away first", data_dir);
+        return err_set(err, ERR_conflict,
+            "%s/logs holds logs of another store: restore into another directory, or move them away first", data_dir);
     }
     folder_remove(put->data_fd, PART_FOLDER, 2); /* of a restore that was cut short */
     put->root_fd = folder_make(put->data_fd, PART_FOLDER, err);
@@ -256,8 +258,8 @@ bool logs_put_part(struct log_put *put, const struct log_part *part, struct err 
 {
     bool same = put->fd >= 0 && put->task == part->task && put->grant == part->grant && put->packed == part->packed;
     if (part->task < 0 || part->grant < 0 || part->start < 0 || same == (part->start == 0))
-        return err_set(
-            err, ERR_corrupt, "the parts of the log of task %" PRId64 ", grant %" PRId64 " are out of order", part->task, part->grant);
+        return err_set(err, ERR_corrupt, "the parts of the log of task %" PRId64 ", grant %" PRId64 " are out of order",
+            part->task, part->grant);
     if (!same && !log_begin(put, part, err))
         return false;
     for (size_t at = 0; at < part->bytes.len;) {
@@ -273,7 +275,8 @@ bool logs_put_part(struct log_put *put, const struct log_part *part, struct err 
 
 bool logs_put_end(struct log_put *put, struct err *err)
 {
-    bool ok = syncfs(put->root_fd) == 0 && renameat(put->data_fd, PART_FOLDER, put->data_fd, "logs") == 0 && fsync(put->data_fd) == 0;
+    bool ok = syncfs(put->root_fd) == 0 && renameat(put->data_fd, PART_FOLDER, put->data_fd, "logs") == 0 &&
+              fsync(put->data_fd) == 0;
     put->ended = ok;
     if (!ok)
         os_refused("keeping the logs in", put->data_dir, err);

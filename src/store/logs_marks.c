@@ -1,14 +1,16 @@
 /* logs_marks: how much of each live log is durable, durably: what a power cut may have left behind that is no log.
  *
- * Owns DATA/logs/marks: a head with the boot it was written in, then one slot of 32 bytes for each plain log, written over in place after
- * the log itself was synced and before anybody is told that its bytes are durable. A file that grew may have any part of its unsynced tail
- * after a power cut, with zeros or worse between; so when the boot is another one, opening cuts every plain log to its mark. Who sent the
- * rest still has it. In the same boot nothing is cut: a process that was killed loses no page.
+ * Owns DATA/logs/marks: a head with the boot it was written in, then one slot of 32 bytes for each plain log, written
+ * over in place after the log itself was synced and before anybody is told that its bytes are durable. A file that grew
+ * may have any part of its unsynced tail after a power cut, with zeros or worse between; so when the boot is another
+ * one, opening cuts every plain log to its mark. Who sent the rest still has it. In the same boot nothing is cut: a
+ * process that was killed loses no page.
  *
- * Promises: a byte that was told as durable is never cut off; a slot lies within one sector, so it holds its old or its new mark.
+ * Promises: a byte that was told as durable is never cut off; a slot lies within one sector, so it holds its old or its
+ * new mark.
  *
- * Fails by refusing to open (ERR_disk_full, ERR_io), or by calling a sync failed. Logs without a file of marks (an older Weir's, or a
- * restored store's) are taken as they are. */
+ * Fails by refusing to open (ERR_disk_full, ERR_io), or by calling a sync failed. Logs without a file of marks (an
+ * older Weir's, or a restored store's) are taken as they are. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,7 +72,7 @@ static void head_fill(char head[HEAD_BYTES])
     snprintf(head, HEAD_BYTES, MARKS_TITLE "%.*s\n", (int)id.len, id.ptr);
 }
 
-/* ---- opening ---- */
+/* --- opening --- */
 
 struct marks_load {
     struct log_files *logs;
@@ -88,7 +90,8 @@ static bool marks_read(struct marks_load *load, int fd, const char head[HEAD_BYT
     load->known = n == HEAD_BYTES && memcmp(old, MARKS_TITLE, sizeof MARKS_TITLE - 1) == 0;
     load->same_boot = load->known && memcmp(old, head, HEAD_BYTES) == 0;
     struct mark *marks = mem_alloc(READ_SLOTS * sizeof *marks);
-    for (int64_t offset = HEAD_BYTES; load->known && (n = pread(fd, marks, READ_SLOTS * sizeof *marks, offset)) > 0; offset += n) {
+    for (int64_t offset = HEAD_BYTES; load->known && (n = pread(fd, marks, READ_SLOTS * sizeof *marks, offset)) > 0;
+         offset += n) {
         for (size_t i = 0; i < (size_t)n / sizeof *marks; i++) {
             if (marks[i].check == mark_check(&marks[i])) {
                 struct log_key key = { marks[i].task, marks[i].grant };
@@ -104,7 +107,8 @@ static bool marks_read(struct marks_load *load, int fd, const char head[HEAD_BYT
     return n >= 0;
 }
 
-/* Cuts a log that was found to its mark; a sealed one, too, which is open again: whoever knows how long it was says whether it is whole. */
+/* Cuts a log that was found to its mark; a sealed one, too, which is open again: whoever knows how long it was says
+ * whether it is whole. */
 static bool plain_cut(struct log_files *logs, struct log_key key, int64_t size, bool sealed)
 {
     char name[LOG_NAME_BYTES];
@@ -114,7 +118,8 @@ static bool plain_cut(struct log_files *logs, struct log_key key, int64_t size, 
     }
     int fd = openat(logs->live_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     struct stat st;
-    bool ok = fd >= 0 && fstat(fd, &st) == 0 && (st.st_size <= size || (ftruncate(fd, size) == 0 && fdatasync(fd) == 0));
+    bool ok =
+        fd >= 0 && fstat(fd, &st) == 0 && (st.st_size <= size || (ftruncate(fd, size) == 0 && fdatasync(fd) == 0));
     if (fd >= 0) {
         close(fd);
     }
@@ -175,19 +180,20 @@ bool log_marks_open(struct log_files *logs, struct err *err)
         unlinkat(logs->root_fd, MARKS_NEW, 0);
         load.fd = openat(logs->root_fd, MARKS_NEW, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     }
-    load.ok = load.fd >= 0 && bytes_write(load.fd, head, sizeof head, 0) && log_live_each(logs, false, plain_load, &load) && load.ok;
+    load.ok = load.fd >= 0 && bytes_write(load.fd, head, sizeof head, 0) &&
+              log_live_each(logs, false, plain_load, &load) && load.ok;
     plain_forget_gone(logs);
-    load.ok = load.ok && fdatasync(load.fd) == 0 && renameat(logs->root_fd, MARKS_NEW, logs->root_fd, MARKS_NAME) == 0 &&
-              fsync(logs->root_fd) == 0;
+    load.ok = load.ok && fdatasync(load.fd) == 0 &&
+              renameat(logs->root_fd, MARKS_NEW, logs->root_fd, MARKS_NAME) == 0 && fsync(logs->root_fd) == 0;
     logs->marks_fd = load.fd;
     if (!load.ok) {
-        return err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_disk_full : ERR_io, "writing the file %s: %s", MARKS_NAME,
-            strerror(errno));
+        return err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_disk_full : ERR_io, "writing the file %s: %s",
+            MARKS_NAME, strerror(errno));
     }
     return true;
 }
 
-/* ---- while running ---- */
+/* --- while running --- */
 
 void log_mark_take(struct log_files *logs, struct sync_item *item)
 {

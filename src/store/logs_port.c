@@ -1,5 +1,5 @@
-/* logs_port: the way from the functions of logs.h to the place where the logs are: files (logs.c) or PostgreSQL (postgres/logs.c). Checks
- * what is wrong wherever they are: an offset, a task or a grant below zero. */
+/* logs_port: the way from the functions of logs.h to the place where the logs are: files (logs.c) or PostgreSQL
+ * (postgres/logs.c). Checks what is wrong wherever they are: an offset, a task or a grant below zero. */
 #include "store/logs_port.h"
 
 #include <inttypes.h>
@@ -61,8 +61,8 @@ void logs_close(struct logs *logs)
         logs->ops->close(logs);
 }
 
-bool logs_append(
-    struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err)
+bool logs_append(struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes,
+    struct log_position *out, struct err *err)
 {
     return key_check(task, grant, offset, err) && logs->ops->append(logs, task, grant, offset, bytes, out, err);
 }
@@ -72,7 +72,8 @@ bool logs_size(struct logs *logs, int64_t task, int64_t grant, int64_t *out_byte
     return key_check(task, grant, 0, err) && logs->ops->size(logs, task, grant, out_bytes, err);
 }
 
-bool logs_read(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
+bool logs_read(
+    struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     return key_check(task, grant, offset, err) && logs->ops->read(logs, task, grant, offset, max, out, err);
 }

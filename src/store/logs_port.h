@@ -10,15 +10,17 @@ struct log_key {
 
 struct logs_ops {
     void (*close)(struct logs *logs);
-    bool (*append)(
-        struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err);
+    bool (*append)(struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes,
+        struct log_position *out, struct err *err);
     bool (*size)(struct logs *logs, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err);
-    bool (*read)(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err);
+    bool (*read)(
+        struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err);
     void (*remove)(struct logs *logs, int64_t task, int64_t grant);
     void (*seal)(struct logs *logs, int64_t task, int64_t grant);
     void (*expect)(struct logs *logs, int64_t task, int64_t grant, int64_t bytes); /* NULL: it just stays open */
     void (*each_open)(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
-    bool (*each)(struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
+    bool (*each)(
+        struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
     void (*wait)(struct logs *logs);
     void (*on_sync)(struct logs *logs, void (*synced)(void *owner), void *owner);
     void (*on_seal)(struct logs *logs, void (*sealed)(void *owner), void *owner);

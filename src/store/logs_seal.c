@@ -1,14 +1,16 @@
 /* logs_seal: what becomes of a log when no more bytes will come, and what a crash left of that.
  *
- * Owns the pack thread and the folder `live` as a to-do list: a plain file without write bits is to be packed, a .tmp file is a packing
- * that was cut short and is made anew. The steps are write, sync, rename, sync the folder, remove the plain file; killed between any two,
- * the next start finds either the plain file alone, or both, and then the packed one is whole. The hash of what was packed waits in memory,
- * and as an empty file TASK.GRANT.unnoted, until the history has it.
+ * Owns the pack thread and the folder `live` as a to-do list: a plain file without write bits is to be packed, a .tmp
+ * file is a packing that was cut short and is made anew. The steps are write, sync, rename, sync the folder, remove the
+ * plain file; killed between any two, the next start finds either the plain file alone, or both, and then the packed
+ * one is whole. The hash of what was packed waits in memory, and as an empty file TASK.GRANT.unnoted, until the history
+ * has it.
  *
- * Promises: never touches a packed file that is sound; the plain file goes last. A kill costs at most the work of one log.
+ * Promises: never touches a packed file that is sound; the plain file goes last. A kill costs at most the work of one
+ * log.
  *
- * Fails by leaving the plain file where it is (disk full, no descriptor): it reads the same, and is tried again after the next success and
- * at the next start. */
+ * Fails by leaving the plain file where it is (disk full, no descriptor): it reads the same, and is tried again after
+ * the next success and at the next start. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +37,8 @@ bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffi
 {
     struct str rest = str_of(name), task, grant;
     *out_suffix = (struct str){ 0 };
-    if (!str_cut(&rest, '.', &task) || !str_cut(&rest, '.', &grant) || !str_to_i64(task, &out->task) || !str_to_i64(grant, &out->grant)) {
+    if (!str_cut(&rest, '.', &task) || !str_cut(&rest, '.', &grant) || !str_to_i64(task, &out->task) ||
+        !str_to_i64(grant, &out->grant)) {
         return false;
     }
     *out_suffix = rest;
@@ -50,7 +53,8 @@ static void pack_add(struct log_files *logs, struct log_key key, bool unnoted)
     pthread_cond_signal(&logs->to_pack);
 }
 
-bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, enum log_found found), void *owner)
+bool log_live_each(struct log_files *logs, bool clean,
+    void (*each)(void *owner, struct log_key key, enum log_found found), void *owner)
 {
     int fd = openat(logs->live_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -71,7 +75,8 @@ bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner,
             if (clean) {
                 unlinkat(logs->live_fd, entry->d_name, 0);
             }
-        } else if (str_eqz(suffix, "log") && fstatat(logs->live_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
+        } else if (str_eqz(suffix, "log") && fstatat(logs->live_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISREG(st.st_mode)) {
             each(owner, key, (st.st_mode & S_IWUSR) == 0 ? LOG_FOUND_SEALED : LOG_FOUND_OPEN);
         } else if (str_eqz(suffix, "unnoted")) {
             each(owner, key, LOG_FOUND_UNNOTED);
@@ -112,8 +117,8 @@ static void pack_find_first(void *owner, struct log_key key, enum log_found foun
     pthread_mutex_unlock(&logs->lock);
 }
 
-/* Is there a sound packed file already (a crash came before the plain one was removed)? It was synced before it got its name, so it is the
- * whole, whatever a power cut left of the plain one. */
+/* Is there a sound packed file already (a crash came before the plain one was removed)? It was synced before it got its
+ * name, so it is the whole, whatever a power cut left of the plain one. */
 static bool pack_is_there(struct log_files *logs, struct log_key key)
 {
     char name[LOG_NAME_BYTES];
@@ -172,7 +177,8 @@ bool log_pack_end(struct log_files *logs, struct log_key key)
     return pack_is_there(logs, key) && shard_sync(logs, key) && unlinkat(logs->live_fd, plain, 0) == 0;
 }
 
-/* The hash of a log as it was packed, by unpacking it. False: it can't be read (`verify` says why), or we are to stop. */
+/* The hash of a log as it was packed, by unpacking it. False: it can't be read (`verify` says why), or we are to stop.
+ */
 static bool packed_hash(struct log_files *logs, struct log_key key, struct log_seal *out)
 {
     char name[LOG_NAME_BYTES];
@@ -188,7 +194,8 @@ static bool packed_hash(struct log_files *logs, struct log_key key, struct log_s
     crypto_generichash_init(&state, NULL, 0, LOG_HASH_BYTES);
     for (out->bytes = 0; ok && out->bytes < file.bytes; out->bytes += (int64_t)room.len) {
         buf_reset(&room);
-        ok = !logs->stop && seek_read(&reader, &file, key.task, key.grant, out->bytes, SEEK_FRAME_BYTES, &room, &err) && room.len > 0;
+        ok = !logs->stop && seek_read(&reader, &file, key.task, key.grant, out->bytes, SEEK_FRAME_BYTES, &room, &err) &&
+             room.len > 0;
         crypto_generichash_update(&state, (const unsigned char *)room.ptr, room.len);
     }
     crypto_generichash_final(&state, out->hash, LOG_HASH_BYTES);
@@ -232,7 +239,8 @@ static bool pack_one(struct log_files *logs, struct log_key key)
         return errno == ENOENT; /* sealed twice */
     }
     struct log_seal seal = { .task = key.task, .grant = key.grant };
-    bool ok = pack_is_there(logs, key) ? shard_sync(logs, key) && packed_hash(logs, key, &seal) : pack_write(logs, key, fd, &seal);
+    bool ok = pack_is_there(logs, key) ? shard_sync(logs, key) && packed_hash(logs, key, &seal)
+                                       : pack_write(logs, key, fd, &seal);
     close(fd);
     if (!ok) {
         return false;
@@ -371,7 +379,7 @@ void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
     log_live_each(logs, false, open_each_call, &call);
 }
 
-/* ---- what waits to be noted ---- */
+/* --- what waits to be noted --- */
 
 void log_files_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner)
 {
@@ -404,7 +412,7 @@ bool log_files_noted(struct logs *port, const struct log_sealed *sealed, size_t 
     return more;
 }
 
-/* ---- all of them ---- */
+/* --- all of them --- */
 
 static DIR *folder_open(int at_fd, const char *name, struct err *err)
 {
@@ -420,8 +428,8 @@ static DIR *folder_open(int at_fd, const char *name, struct err *err)
 }
 
 /* *out_more false: `each` has had enough. */
-static bool folder_each(
-    int root_fd, const char *name, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, bool *out_more, struct err *err)
+static bool folder_each(int root_fd, const char *name, bool (*each)(void *owner, int64_t task, int64_t grant),
+    void *owner, bool *out_more, struct err *err)
 {
     DIR *dir = folder_open(root_fd, name, err);
     if (!dir) {
@@ -438,8 +446,10 @@ static bool folder_each(
     return true;
 }
 
-/* A shard in which nothing is left goes. One that a log is just being packed into comes again: that packing fails and is tried again. */
-bool log_files_each(struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
+/* A shard in which nothing is left goes. One that a log is just being packed into comes again: that packing fails and
+ * is tried again. */
+bool log_files_each(
+    struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
 {
     const struct log_files *logs = files_of(port);
     bool more = true, ok = folder_each(logs->root_fd, "live", each, owner, &more, err);

@@ -1,12 +1,15 @@
 /* logs_seek: see logs_seek.h.
  *
- * Owns the bytes of packed logs: the layout is that of zstd's contrib/seekable_format (skippable frame 0x184D2A5E that ends in the number
- * of frames, a descriptor and 0x8F92EAB1), so files can be read with stock tools. All frames but the last hold exactly SEEK_FRAME_BYTES,
- * so the frame of an offset is a division and the table is only walked to add up packed sizes.
+ * Owns the bytes of packed logs: the layout is that of zstd's contrib/seekable_format (skippable frame 0x184D2A5E that
+ * ends in the number of frames, a descriptor and 0x8F92EAB1), so files can be read with stock tools. All frames but the
+ * last hold exactly SEEK_FRAME_BYTES, so the frame of an offset is a division and the table is only walked to add up
+ * packed sizes.
  *
- * Promises: no buffer grows with the log but the table (12 bytes per 256 KiB); whatever is read back was checked against its checksum.
+ * Promises: no buffer grows with the log but the table (12 bytes per 256 KiB); whatever is read back was checked
+ * against its checksum.
  *
- * Fails with ERR_corrupt, which names the frame, when the file contradicts itself; with ERR_disk_full or ERR_io when the kernel refuses. */
+ * Fails with ERR_corrupt, which names the frame, when the file contradicts itself; with ERR_disk_full or ERR_io when
+ * the kernel refuses. */
 #include "store/logs_seek.h"
 
 #include <errno.h>
@@ -94,7 +97,7 @@ static bool read_exactly(int fd, void *bytes, size_t len, int64_t offset, struct
     return n == len || err_set(err, ERR_corrupt, "a packed log ends early");
 }
 
-/* ---- writing ---- */
+/* --- writing --- */
 
 struct packer {
     ZSTD_CCtx *context;
@@ -134,7 +137,8 @@ static bool packer_frame(struct packer *packer, size_t n_plain, int packed_fd, s
     unsigned char entry[ENTRY_BYTES];
     u32_write(entry, (uint32_t)n);
     u32_write(entry + 4, (uint32_t)n_plain);
-    memcpy(entry + 8, packer->packed + n - 4, 4); /* a frame ends in the low half of its XXH64: the very value that the table wants */
+    /* a frame ends in the low half of its XXH64: the very value that the table wants */
+    memcpy(entry + 8, packer->packed + n - 4, 4);
     buf_add(&packer->table, entry, ENTRY_BYTES);
     packer->n_frames++;
     return write_all(packed_fd, packer->packed, n, err);
@@ -194,7 +198,7 @@ bool seek_pack(int plain_fd, int packed_fd, const atomic_bool *stop, struct log_
     return ok;
 }
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 struct entry {
     int64_t at; /* of the frame in the file */
@@ -202,14 +206,16 @@ struct entry {
     unsigned char checksum[4];
 };
 
-/* Walks the table from its first entry up to and with entry `frame`; `check` also holds each unpacked size against the rule. */
+/* Walks the table from its first entry up to and with entry `frame`; `check` also holds each unpacked size against the
+ * rule. */
 static bool table_walk(const struct seek_file *file, uint32_t frame, bool check, struct entry *out, struct err *err)
 {
     unsigned char step[TABLE_STEP * ENTRY_BYTES];
     int64_t at = 0;
     for (uint32_t first = 0; first <= frame; first += TABLE_STEP) {
         uint32_t n = frame + 1 - first < TABLE_STEP ? frame + 1 - first : TABLE_STEP;
-        if (!read_exactly(file->fd, step, n * ENTRY_BYTES, file->table_at + HEADER_BYTES + (int64_t)first * ENTRY_BYTES, err)) {
+        if (!read_exactly(
+                file->fd, step, n * ENTRY_BYTES, file->table_at + HEADER_BYTES + (int64_t)first * ENTRY_BYTES, err)) {
             return false;
         }
         for (uint32_t i = 0; i < n; i++) {
@@ -217,7 +223,8 @@ static bool table_walk(const struct seek_file *file, uint32_t frame, bool check,
             *out = (struct entry){ .at = at, .packed = u32_read(raw), .plain = u32_read(raw + 4) };
             memcpy(out->checksum, raw + 8, 4);
             bool last = first + i == file->n_frames - 1;
-            bool sound = out->packed > 4 && out->packed <= PACKED_FRAME_MAX && out->plain > 0 && out->plain <= SEEK_FRAME_BYTES;
+            bool sound =
+                out->packed > 4 && out->packed <= PACKED_FRAME_MAX && out->plain > 0 && out->plain <= SEEK_FRAME_BYTES;
             if (!sound || (check && !last && out->plain != SEEK_FRAME_BYTES)) {
                 return err_set(err, ERR_corrupt, "the seek table of a packed log is damaged at frame %u", first + i);
             }
@@ -242,8 +249,8 @@ bool seek_open(int fd, struct seek_file *out, struct err *err)
     }
     uint32_t n = u32_read(footer);
     int64_t table_bytes = HEADER_BYTES + (int64_t)n * ENTRY_BYTES + FOOTER_BYTES;
-    bool sound =
-        u32_read(footer + 5) == MAGIC_SEEKABLE && footer[4] == DESCRIPTOR_CHECKSUMS && n <= SEEK_FRAMES_MAX && table_bytes <= st.st_size;
+    bool sound = u32_read(footer + 5) == MAGIC_SEEKABLE && footer[4] == DESCRIPTOR_CHECKSUMS && n <= SEEK_FRAMES_MAX &&
+                 table_bytes <= st.st_size;
     if (!sound) {
         return err_set(err, ERR_corrupt, "the end of a packed log is damaged");
     }
@@ -268,10 +275,12 @@ bool seek_open(int fd, struct seek_file *out, struct err *err)
     return true;
 }
 
-static bool frame_unpack(struct seek_reader *reader, const struct seek_file *file, uint32_t frame, struct seek_slot *slot, struct err *err)
+static bool frame_unpack(
+    struct seek_reader *reader, const struct seek_file *file, uint32_t frame, struct seek_slot *slot, struct err *err)
 {
     struct entry entry;
-    if (!table_walk(file, frame, false, &entry, err) || !read_exactly(file->fd, reader->packed, entry.packed, entry.at, err)) {
+    if (!table_walk(file, frame, false, &entry, err) ||
+        !read_exactly(file->fd, reader->packed, entry.packed, entry.at, err)) {
         return false;
     }
     size_t n = ZSTD_decompressDCtx(reader->context, slot->bytes, SEEK_FRAME_BYTES, reader->packed, entry.packed);
@@ -287,8 +296,8 @@ static bool frame_unpack(struct seek_reader *reader, const struct seek_file *fil
 }
 
 /* The slot that holds the frame, unpacked now if none does: then the longest unused one gives way. */
-static struct seek_slot *slot_get(
-    struct seek_reader *reader, const struct seek_file *file, int64_t task, int64_t grant, uint32_t frame, struct err *err)
+static struct seek_slot *slot_get(struct seek_reader *reader, const struct seek_file *file, int64_t task, int64_t grant,
+    uint32_t frame, struct err *err)
 {
     struct seek_slot *oldest = &reader->slots[0];
     for (size_t i = 0; i < SEEK_SLOTS; i++) {
@@ -318,8 +327,8 @@ static struct seek_slot *slot_get(
     return oldest;
 }
 
-bool seek_read(struct seek_reader *reader, const struct seek_file *file, int64_t task, int64_t grant, int64_t offset, size_t max,
-    struct buf *out, struct err *err)
+bool seek_read(struct seek_reader *reader, const struct seek_file *file, int64_t task, int64_t grant, int64_t offset,
+    size_t max, struct buf *out, struct err *err)
 {
     int64_t left = file->bytes - offset;
     if (left <= 0) {

@@ -1,10 +1,12 @@
 /* pack: the events of one turn as bytes.
  *
- * A byte FORMAT, the number of events, then each event as: kind, a mask of the fields that differ from the event before it, those fields.
- * Numbers are zigzag differences to the event before, as varints; a string is either new (its length and bytes) or the number of one
- * that was new earlier in the turn. A thousand tasks created by one request take about four bytes each.
+ * A byte FORMAT, the number of events, then each event as: kind, a mask of the fields that differ from the event before
+ * it, those fields. Numbers are zigzag differences to the event before, as varints; a string is either new (its length
+ * and bytes) or the number of one that was new earlier in the turn. A thousand tasks created by one request take about
+ * four bytes each.
  *
- * Unpacking is total: any bytes give events or false, never a read outside, and memory is bounded by the length of the input. */
+ * Unpacking is total: any bytes give events or false, never a read outside, and memory is bounded by the length of the
+ * input. */
 #include "store/pack.h"
 
 #include "base/err.h"
@@ -13,8 +15,17 @@
 enum { FORMAT = 1, EVENT_BYTES_MIN = 2 };
 
 enum field {
-    FIELD_task, FIELD_states, FIELD_actor, FIELD_prev_turn, FIELD_attempt, FIELD_grant, FIELD_lane, FIELD_reason, FIELD_subject,
-    FIELD_cause, FIELD_COUNT
+    FIELD_task,
+    FIELD_states,
+    FIELD_actor,
+    FIELD_prev_turn,
+    FIELD_attempt,
+    FIELD_grant,
+    FIELD_lane,
+    FIELD_reason,
+    FIELD_subject,
+    FIELD_cause,
+    FIELD_COUNT
 };
 
 static uint64_t zigzag(int64_t n)
@@ -196,7 +207,8 @@ static void event_cut(struct unpacking *u, struct event *e)
 
 _Static_assert(STATE_COUNT <= 16, "two states share a byte");
 
-bool unpack_events(struct str bytes, int64_t first_seq, int64_t time, struct arena *arena, struct event **out, size_t *out_n)
+bool unpack_events(
+    struct str bytes, int64_t first_seq, int64_t time, struct arena *arena, struct event **out, size_t *out_n)
 {
     struct unpacking u = { .rest = bytes, .arena = arena };
     if (byte_cut(&u) != FORMAT)

@@ -17,7 +17,7 @@
 #define ROW_PLUS_ONE(column, type, member, role) +1
 #define ROW_COUNT(table) (0 ROW_##table(ROW_PLUS_ONE)) /* of its columns */
 
-/* --- by role -------------------------------------------------------------------------------------------------------------------------- */
+/* --- by role --- */
 
 #define ROW_IF_KEY_KEY(...) __VA_ARGS__
 #define ROW_IF_KEY_ONCE(...)
@@ -43,7 +43,7 @@
 #define ROW_IF_TOLD_FREE(...)
 #define ROW_IF_TOLD_COUNT(...)
 
-/* --- writing -------------------------------------------------------------------------------------------------------------------------- */
+/* --- writing --- */
 
 #define ROW_PUT(column, type, member, role) ROW_PUT_##type(member)
 #define ROW_PUT_KEY(column, type, member, role) ROW_IF_KEY_##role(ROW_PUT_##type(member))
@@ -77,8 +77,8 @@
 
 /* What is counted of the head hasn't changed. */
 #define ROW_SAME(column, type, member, role) ROW_SAME_##type(member)
-#define ROW_SAME_number(member) && a->member == b->member
-#define ROW_SAME_hash(member) && memcmp(a->member, b->member, sizeof a->member) == 0
+#define ROW_SAME_number(member) &&a->member == b->member
+#define ROW_SAME_hash(member) &&memcmp(a->member, b->member, sizeof a->member) == 0
 static inline bool row_head_same(const struct store_head *a, const struct store_head *b)
 {
     return true ROW_head(ROW_SAME);
@@ -105,7 +105,7 @@ static inline bool row_head_same(const struct store_head *a, const struct store_
 #define ROW_LETTER_lock "b"
 #define ROW_LETTER_rest "b"
 
-/* --- reading -------------------------------------------------------------------------------------------------------------------------- */
+/* --- reading --- */
 
 static inline bool row_bytes(struct str view, void *out, size_t n) /* zeros when the cell has another size */
 {

@@ -1,7 +1,7 @@
 /* seals: which files the attempts that run have uploaded. See seals.h.
  *
- * Promises: what seals_sync has synced is there after a crash; the newest line of a name counts. An attempt is a file, so that forgetting
- * it is removing one; its lines are in memory too, since a finish asks for them on the loop.
+ * Promises: what seals_sync has synced is there after a crash; the newest line of a name counts. An attempt is a file,
+ * so that forgetting it is removing one; its lines are in memory too, since a finish asks for them on the loop.
  *
  * Fails with ERR_disk_full and ERR_io; a line that couldn't be written whole is taken back. */
 #include "store/seals.h"
@@ -88,7 +88,7 @@ static void seal_note(struct sender *sender, const char *name, const struct blob
     seal->blob = *blob;
 }
 
-/* ---- the files ---- */
+/* --- the files --- */
 
 static bool word_take(struct str *rest, char *out, size_t size)
 {
@@ -115,7 +115,8 @@ static bool file_load(struct seals *seals, const char *name, struct err *err)
     struct arena arena = { 0 };
     struct upload upload = { 0 };
     struct str text, line, first, second = str_of(name);
-    if (!str_cut(&second, '-', &first) || !str_to_i64(first, &upload.task) || !str_to_i64(second, &upload.grant) || upload.task <= 0)
+    if (!str_cut(&second, '-', &first) || !str_to_i64(first, &upload.task) || !str_to_i64(second, &upload.grant) ||
+        upload.task <= 0)
         return true; /* not ours */
     snprintf(path, sizeof path, "%s/%s", seals->dir, name);
     if (!fsx_read(path, FILE_MAX, &arena, &text, err)) {
@@ -162,14 +163,15 @@ struct seals *seals_open(const char *dir, struct err *err)
 
 void seals_close(struct seals *seals)
 {
-    SMAP_EACH(&seals->senders, e) sender_free(e->value);
+    SMAP_EACH (&seals->senders, e)
+        sender_free(e->value);
     smap_release(&seals->senders);
     if (seals->dir_fd >= 0)
         close(seals->dir_fd);
     mem_free(seals);
 }
 
-/* ---- uploads ---- */
+/* --- uploads --- */
 
 bool seals_full(const struct seals *seals, int64_t task, int64_t grant)
 {
@@ -190,7 +192,7 @@ void seals_taken(struct seals *seals, const struct upload *upload)
     sender->n_uploads -= sender->n_uploads > 0;
 }
 
-/* ---- seals ---- */
+/* --- seals --- */
 
 static bool line_write(int fd, const char *line, size_t n)
 {
@@ -207,7 +209,8 @@ static bool line_write(int fd, const char *line, size_t n)
     return false;
 }
 
-int seals_add(struct seals *seals, const struct upload *upload, const struct blob *blob, bool *out_first, struct err *err)
+int seals_add(
+    struct seals *seals, const struct upload *upload, const struct blob *blob, bool *out_first, struct err *err)
 {
     char line[LINE_MAX_BYTES];
     struct sender *sender = sender_get(seals, upload);
@@ -220,7 +223,8 @@ int seals_add(struct seals *seals, const struct upload *upload, const struct blo
     int fd = openat(seals->dir_fd, sender->key, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     bool ok = fd >= 0 && line_write(fd, line, (size_t)n);
     if (!ok) {
-        err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_disk_full : ERR_io, "can't note a kept file: %s", strerrordesc_np(errno));
+        err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_disk_full : ERR_io, "can't note a kept file: %s",
+            strerrordesc_np(errno));
         if (fd >= 0)
             close(fd);
         return -1;
@@ -248,7 +252,7 @@ void seals_list(const struct seals *seals, int64_t task, int64_t grant, struct b
 int64_t seals_bytes(const struct seals *seals, struct str tenant)
 {
     int64_t bytes = 0;
-    SMAP_EACH(&seals->senders, e) {
+    SMAP_EACH (&seals->senders, e) {
         const struct sender *sender = e->value;
         if (str_eqz(tenant, sender->tenant))
             bytes += sender->upload_bytes + sender->sealed_bytes;
@@ -259,7 +263,7 @@ int64_t seals_bytes(const struct seals *seals, struct str tenant)
 void seals_grants(const struct seals *seals, struct buf *out)
 {
     int64_t now = clock_boot_ms();
-    SMAP_EACH(&seals->senders, e) {
+    SMAP_EACH (&seals->senders, e) {
         const struct sender *sender = e->value;
         struct upload_grant grant = sender->grant;
         grant.age_s = (now - sender->touched_ms) / 1000;

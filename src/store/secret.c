@@ -22,8 +22,8 @@ static bool file_secret(const char *data_dir, uint8_t out[STORE_SECRET_BYTES], s
         return false;
     bool found = fsx_read(path, 4096, &arena, &kept, &why), ok = true;
     if (found && kept.len != STORE_SECRET_BYTES) {
-        ok = err_set(err, ERR_corrupt, "%s holds %zu bytes, not %d; remove it: jobs that run then lose their tokens", path, kept.len,
-            STORE_SECRET_BYTES);
+        ok = err_set(err, ERR_corrupt, "%s holds %zu bytes, not %d; remove it: jobs that run then lose their tokens",
+            path, kept.len, STORE_SECRET_BYTES);
     } else if (found) {
         memcpy(out, kept.ptr, STORE_SECRET_BYTES);
         explicit_bzero((char *)(uintptr_t)kept.ptr, kept.len);

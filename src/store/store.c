@@ -1,7 +1,7 @@
 /* store: which store a URL means, and the way from the port's functions to it.
  *
- * Promises only to find the backend: everything else is the backend's (store/sqlite, store/postgres). A URL that no backend takes is
- * ERR_invalid. */
+ * Promises only to find the backend: everything else is the backend's (store/sqlite, store/postgres). A URL that no
+ * backend takes is ERR_invalid. */
 #include "store/store.h"
 
 #include <sodium.h>
@@ -26,26 +26,32 @@ void store_head_renew(struct store_head *head)
     uint64_t before = head->incarnation;
     while (head->incarnation == before || head->incarnation == 0)
         clock_entropy(&head->incarnation, sizeof head->incarnation);
-    head->next_executor += 1 + (int64_t)(head->incarnation % EXECUTORS_BETWEEN); /* by chance: one backup may be put back twice */
+    /* by chance: one backup may be put back twice */
+    head->next_executor += 1 + (int64_t)(head->incarnation % EXECUTORS_BETWEEN);
 }
 
 struct backend {
     const char *prefix; /* of its URLs */
     struct store *(*open)(const struct store_config *config, const char *place, struct err *err);
     struct reader *(*read)(const struct store_config *config, const char *place, struct err *err);
-    bool (*verify)(const struct store_config *config, const char *place, const struct verify_wish *wish, struct verify_report *out,
-                   struct err *err);
-    bool (*backup)(const struct store_config *config, const char *place, const char *to_file, struct backup_facts *facts, struct err *err);
+    bool (*verify)(const struct store_config *config, const char *place, const struct verify_wish *wish,
+        struct verify_report *out, struct err *err);
+    bool (*backup)(const struct store_config *config, const char *place, const char *to_file,
+        struct backup_facts *facts, struct err *err);
     struct copy_source *(*copy_from)(const struct store_config *config, const char *place, struct err *err);
     struct copy_target *(*copy_to)(const struct store_config *config, const char *place, struct err *err);
 };
 
 const char *store_weakness(unsigned one)
 {
-    static const struct { unsigned weak; const char *text; } texts[] = {
+    static const struct {
+        unsigned weak;
+        const char *text;
+    } texts[] = {
         { STORE_WEAK_POWER, "fsync is off in PostgreSQL: a power cut loses accepted work" },
         { STORE_WEAK_PAGES, "full_page_writes is off in PostgreSQL: a power cut may damage the store" },
-        { STORE_WEAK_FAILOVER, "no standby of PostgreSQL is synchronous: a failover loses accepted work (set synchronous_standby_names)" },
+        { STORE_WEAK_FAILOVER,
+            "no standby of PostgreSQL is synchronous: a failover loses accepted work (set synchronous_standby_names)" },
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].weak == one)
@@ -53,7 +59,7 @@ const char *store_weakness(unsigned one)
     return NULL;
 }
 
-/* ---- SQLite: the place is a directory ---- */
+/* --- SQLite: the place is a directory --- */
 
 static struct reader *sqlite_read(const struct store_config *config, const char *dir, struct err *err)
 {
@@ -61,21 +67,21 @@ static struct reader *sqlite_read(const struct store_config *config, const char 
     return sqlite_reader_open(dir, err);
 }
 
-static bool sqlite_check(const struct store_config *config, const char *dir, const struct verify_wish *wish, struct verify_report *out,
-                         struct err *err)
+static bool sqlite_check(const struct store_config *config, const char *dir, const struct verify_wish *wish,
+    struct verify_report *out, struct err *err)
 {
     (void)config;
     return sqlite_verify(dir, wish, out, err);
 }
 
-static bool sqlite_backup(const struct store_config *config, const char *dir, const char *to_file, struct backup_facts *facts,
-                          struct err *err)
+static bool sqlite_backup(const struct store_config *config, const char *dir, const char *to_file,
+    struct backup_facts *facts, struct err *err)
 {
     (void)config;
     return store_backup(dir, to_file, facts, err);
 }
 
-/* ---- PostgreSQL: the place is the whole URL ---- */
+/* --- PostgreSQL: the place is the whole URL --- */
 
 static struct store *postgres_open(const struct store_config *config, const char *place, struct err *err)
 {
@@ -89,19 +95,21 @@ static struct reader *postgres_read(const struct store_config *config, const cha
     return postgres_reader_open(config, err);
 }
 
-static bool postgres_check(const struct store_config *config, const char *place, const struct verify_wish *wish, struct verify_report *out,
-                           struct err *err)
+static bool postgres_check(const struct store_config *config, const char *place, const struct verify_wish *wish,
+    struct verify_report *out, struct err *err)
 {
     (void)place;
     return postgres_verify(config, wish, out, err);
 }
 
-static bool postgres_backup(const struct store_config *config, const char *place, const char *to_file, struct backup_facts *facts,
-                            struct err *err)
+static bool postgres_backup(const struct store_config *config, const char *place, const char *to_file,
+    struct backup_facts *facts, struct err *err)
 {
     (void)place, (void)to_file, (void)facts;
-    return err_set(err, ERR_invalid, "a store in PostgreSQL is backed up by PostgreSQL: pg_basebackup with its WAL; "
-                   "together with %s/verify.key", config->data_dir);
+    return err_set(err, ERR_invalid,
+        "a store in PostgreSQL is backed up by PostgreSQL: pg_basebackup with its WAL; "
+        "together with %s/verify.key",
+        config->data_dir);
 }
 
 static struct copy_source *postgres_from(const struct store_config *config, const char *place, struct err *err)
@@ -140,7 +148,8 @@ static const struct backend *backend_find(const struct store_config *config, con
         if (strncmp(config->url, backends[i].prefix, n) == 0 && config->url[n])
             return &backends[i];
     }
-    err_set(err, ERR_invalid, "the store \"%.200s\" isn't known: sqlite:///DIR and postgresql://USER@HOST/DATABASE are", config->url);
+    err_set(err, ERR_invalid, "the store \"%.200s\" isn't known: sqlite:///DIR and postgresql://USER@HOST/DATABASE are",
+        config->url);
     return NULL;
 }
 
@@ -162,16 +171,18 @@ struct blobs *blobs_open_store(const struct store_config *config, struct err *er
     return store_is_postgres(config) ? blobs_postgres_open(config, err) : blobs_open(config->data_dir, err);
 }
 
-/* A SQLite store doesn't begin where a server with a store in PostgreSQL has its files: its queue would look as if it were gone. One that
- * is there, by `weir store copy` or from before, is served. */
+/* A SQLite store doesn't begin where a server with a store in PostgreSQL has its files: its queue would look as if it
+ * were gone. One that is there, by `weir store copy` or from before, is served. */
 static bool beginning_check(const char *dir, struct err *err)
 {
     char path[FILES_PATH_MAX];
     if (!path_join(path, dir, "weir.db", err))
         return false;
     return file_exists(path) || !timeline_there(dir) ||
-           err_set(err, ERR_conflict, "%s is the data directory of a server with a store in PostgreSQL: name that store with --store "
-                   "postgresql://..., or give another directory with --data", dir);
+           err_set(err, ERR_conflict,
+               "%s is the data directory of a server with a store in PostgreSQL: name that store with --store "
+               "postgresql://..., or give another directory with --data",
+               dir);
 }
 
 struct store *store_open(const struct store_config *config, struct err *err)
@@ -190,8 +201,8 @@ struct reader *reader_open(const struct store_config *config, struct err *err)
     return backend ? backend->read(config, place, err) : NULL;
 }
 
-bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
-                     struct err *err)
+bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash,
+    struct verify_report *out, struct err *err)
 {
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
@@ -200,16 +211,18 @@ bool store_verify_at(const struct store_config *config, int64_t witness_seq, con
 }
 
 /* Damage that the database names itself is a report, as a damaged history is. */
-static bool database_verify(const struct store_config *config, const char *place, const struct verify_wish *wish, struct verify_report *out,
-                            struct err *err)
+static bool database_verify(const struct store_config *config, const char *place, const struct verify_wish *wish,
+    struct verify_report *out, struct err *err)
 {
-    bool ok = store_is_postgres(config) ? postgres_verify_database(config, out, err) : sqlite_verify_database(place, wish, out, err);
+    bool ok = store_is_postgres(config) ? postgres_verify_database(config, out, err)
+                                        : sqlite_verify_database(place, wish, out, err);
     if (!ok && err->code == ERR_corrupt)
         snprintf(out->database, sizeof out->database, "damaged");
     return verify_conclude(ok, out, err);
 }
 
-bool store_verify_all(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+bool store_verify_all(
+    const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
@@ -239,39 +252,46 @@ bool store_check_slowly(const struct store_config *config, const atomic_bool *st
     *out_rows = 0;
     if (store_is_postgres(config))
         return true; /* its own checksums are checked with every page that is read */
-    return backend_find(config, &place, err) && path_join(path, place, "weir.db", err) && check_walk(path, &pace, out_rows, err);
+    return backend_find(config, &place, err) && path_join(path, place, "weir.db", err) &&
+           check_walk(path, &pace, out_rows, err);
 }
 
-bool store_backup_at(const struct store_config *config, const char *to_file, struct backup_facts *facts, struct err *err)
+bool store_backup_at(
+    const struct store_config *config, const char *to_file, struct backup_facts *facts, struct err *err)
 {
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
     return backend && backend->backup(config, place, to_file, facts, err);
 }
 
-/* What a target in PostgreSQL has is in the database: files of the source may be in the directory that it will be served with. */
+/* What a target in PostgreSQL has is in the database: files of the source may be in the directory that it will be
+ * served with. */
 static struct logs *logs_open_target(const struct store_config *config, struct err *err)
 {
     const struct store_config database = { .url = config->url };
     return store_is_postgres(config) ? logs_postgres_open(&database, err) : logs_open(config->data_dir, err);
 }
 
-/* Logs and kept files. The rows are there (in SQLite under a name that nobody serves yet), and the source is kept from others. */
+/* Logs and kept files. The rows are there (in SQLite under a name that nobody serves yet), and the source is kept from
+ * others. */
 static bool bytes_copy(const struct store_config *from, const struct store_config *to, struct err *err)
 {
     struct logs *from_logs = NULL, *to_logs = NULL;
     struct blobs *from_blobs = NULL, *to_blobs = NULL;
     struct buf listed;
     buf_init(&listed, SIZE_MAX);
-    bool ok = (from_logs = logs_open_store(from, err)) != NULL &&
-              (store_is_postgres(from) ? logs_postgres_list(from, &listed, err) : logs_list(from->data_dir, &listed, err)) &&
-              (to_logs = logs_open_target(to, err)) != NULL && (from_blobs = blobs_open_store(from, err)) != NULL &&
-              (to_blobs = blobs_open_store(to, err)) != NULL && logs_copy_all(from_logs, &listed, to_logs, err) &&
-              blobs_copy_all(from_blobs, to_blobs, err);
+    bool ok =
+        (from_logs = logs_open_store(from, err)) != NULL &&
+        (store_is_postgres(from) ? logs_postgres_list(from, &listed, err) : logs_list(from->data_dir, &listed, err)) &&
+        (to_logs = logs_open_target(to, err)) != NULL && (from_blobs = blobs_open_store(from, err)) != NULL &&
+        (to_blobs = blobs_open_store(to, err)) != NULL && logs_copy_all(from_logs, &listed, to_logs, err) &&
+        blobs_copy_all(from_blobs, to_blobs, err);
     if (!ok && store_is_postgres(to))
-        err_context(err, "the database has all rows, but not all logs and kept files: drop it, create it anew and copy again");
+        err_context(
+            err, "the database has all rows, but not all logs and kept files: drop it, create it anew and copy again");
     else if (!ok)
-        err_context(err, "not all logs and kept files could be copied, so there is no store at %s yet: copy again", to->data_dir);
+        err_context(err, "not all logs and kept files could be copied, so there is no store at %s yet: copy again",
+            to->data_dir);
     logs_close(to_logs);
     logs_close(from_logs);
     blobs_close(to_blobs);
@@ -280,7 +300,8 @@ static bool bytes_copy(const struct store_config *from, const struct store_confi
     return ok;
 }
 
-bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress, struct err *err)
+bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress,
+    struct err *err)
 {
     const char *from_place, *to_place;
     const struct backend *a = backend_find(from, &from_place, err), *b = a ? backend_find(to, &to_place, err) : NULL;
@@ -303,12 +324,14 @@ void reader_close(struct reader *reader)
         reader->ops->close(reader);
 }
 
-bool reader_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+bool reader_task(
+    struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
 {
     return reader->ops->task(reader, arena, id, out, out_found, err);
 }
 
-bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+bool reader_row(
+    struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     return reader->ops->row(reader, arena, id, out, out_found, err);
 }
@@ -318,7 +341,8 @@ bool reader_spec_class(struct reader *reader, struct arena *arena, int64_t spec,
     return reader->ops->spec_class(reader, arena, spec, out, err);
 }
 
-bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
+bool reader_spec_slots(
+    struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
 {
     return reader->ops->spec_slots(reader, arena, spec, out, out_n, err);
 }
@@ -328,43 +352,44 @@ bool reader_spec(struct reader *reader, struct arena *arena, int64_t spec, struc
     return reader->ops->spec(reader, arena, spec, out_body, err);
 }
 
-bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
-                  int64_t *out_next, struct err *err)
+bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
+    size_t *out_n, int64_t *out_next, struct err *err)
 {
     return reader->ops->tasks(reader, arena, filter, out, out_n, out_next, err);
 }
 
-bool reader_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
-                 int64_t *out_id, struct err *err)
+bool reader_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name,
+    struct str variant, int64_t run, int64_t *out_id, struct err *err)
 {
     return reader->ops->find(reader, tenant, lane, rev, name, variant, run, out_id, err);
 }
 
-bool reader_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
-                  struct err *err)
+bool reader_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out,
+    size_t *out_n, struct err *err)
 {
     return reader->ops->edges(reader, arena, id, by_pred, out, out_n, err);
 }
 
-bool reader_holds(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+bool reader_holds(
+    struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     return reader->ops->holds(reader, arena, task, out, out_n, err);
 }
 
-bool reader_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
-                       size_t *out_n, struct err *err)
+bool reader_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     return reader->ops->hold_users(reader, arena, kind, key, n, out, out_n, err);
 }
 
-bool reader_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out, size_t *out_n,
-                   int64_t *out_last, struct err *err)
+bool reader_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n,
+    struct event **out, size_t *out_n, int64_t *out_last, struct err *err)
 {
     return reader->ops->events(reader, arena, since, lane, n, out, out_n, out_last, err);
 }
 
-bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
-                        struct err *err)
+bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out,
+    size_t *out_n, struct err *err)
 {
     return reader->ops->task_events(reader, arena, task, n, out, out_n, err);
 }
@@ -407,8 +432,8 @@ bool reader_lanes(struct reader *reader, struct arena *arena, struct lane ***out
     return reader->ops->lanes(reader, arena, NULL, out, out_n, err);
 }
 
-bool reader_lanes_page(struct reader *reader, struct arena *arena, const struct list_page *page,
-    struct lane ***out, size_t *out_n, struct err *err)
+bool reader_lanes_page(struct reader *reader, struct arena *arena, const struct list_page *page, struct lane ***out,
+    size_t *out_n, struct err *err)
 {
     return reader->ops->lanes(reader, arena, page, out, out_n, err);
 }
@@ -418,13 +443,14 @@ bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out
     return reader->ops->slots(reader, arena, NULL, out, out_n, err);
 }
 
-bool reader_slots_page(struct reader *reader, struct arena *arena, const struct list_page *page,
-    struct slot ***out, size_t *out_n, struct err *err)
+bool reader_slots_page(struct reader *reader, struct arena *arena, const struct list_page *page, struct slot ***out,
+    size_t *out_n, struct err *err)
 {
     return reader->ops->slots(reader, arena, page, out, out_n, err);
 }
 
-bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
+bool reader_executors(
+    struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
 {
     return reader->ops->executors(reader, arena, NULL, out, out_n, err);
 }
@@ -435,7 +461,8 @@ bool reader_executors_page(struct reader *reader, struct arena *arena, const str
     return reader->ops->executors(reader, arena, page, out, out_n, err);
 }
 
-bool reader_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
+bool reader_classes(
+    struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
     return reader->ops->classes(reader, arena, out, out_n, err);
 }
@@ -465,8 +492,8 @@ bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***o
     return reader->ops->tokens(reader, arena, NULL, out, out_n, err);
 }
 
-bool reader_tokens_page(struct reader *reader, struct arena *arena, const struct list_page *page,
-    struct token ***out, size_t *out_n, struct err *err)
+bool reader_tokens_page(struct reader *reader, struct arena *arena, const struct list_page *page, struct token ***out,
+    size_t *out_n, struct err *err)
 {
     return reader->ops->tokens(reader, arena, page, out, out_n, err);
 }
@@ -476,23 +503,26 @@ bool reader_head(struct reader *reader, struct store_head *out, struct err *err)
     return reader->ops->head(reader, out, err);
 }
 
-bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err)
+bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found,
+    struct err *err)
 {
     return reader->ops->grant(reader, task, out_grant, out_state, out_found, err);
 }
 
-bool reader_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
+bool reader_grant_owner(
+    struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
 {
     return reader->ops->grant_owner(reader, task, grant, out_owner, out_found, err);
 }
 
-bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
-                     struct err *err)
+bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out,
+    bool *out_found, struct err *err)
 {
     return reader->ops->log_tail(reader, arena, task, grant, out, out_found, err);
 }
 
-bool reader_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+bool reader_archives(
+    struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
     return reader->ops->archives(reader, arena, out, out_n, err);
 }
@@ -503,8 +533,8 @@ bool reader_archives_page(struct reader *reader, struct arena *arena, struct str
     return reader->ops->archives_page(reader, arena, tenant, before, limit, out, out_n, err);
 }
 
-bool reader_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
-    struct err *err)
+bool reader_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out,
+    bool *out_found, struct err *err)
 {
     return reader->ops->lane(reader, arena, tenant, name, out, out_found, err);
 }
@@ -514,21 +544,20 @@ bool reader_site(struct reader *reader, struct arena *arena, struct site_key **o
     return reader->ops->site(reader, arena, out, out_n, err);
 }
 
-bool reader_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
-    bool *out_found,
-                    struct err *err)
+bool reader_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name,
+    struct archive_view *out, bool *out_found, struct err *err)
 {
     return reader->ops->archive(reader, arena, tenant, name, out, out_found, err);
 }
 
-bool reader_revision(
-    struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found, struct err *err)
+bool reader_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     return reader->ops->revision(reader, arena, lane, rev, out, out_found, err);
 }
 
-bool reader_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,
-    size_t *out_n, struct err *err)
+bool reader_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit,
+    struct revision **out, size_t *out_n, struct err *err)
 {
     return reader->ops->revisions(reader, arena, lane, before, limit, out, out_n, err);
 }
@@ -538,7 +567,8 @@ bool reader_revision_of_ident(struct reader *reader, int64_t lane, struct str id
     return reader->ops->revision_of_ident(reader, lane, ident, out_rev, err);
 }
 
-bool reader_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err)
+bool reader_schedules(
+    struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err)
 {
     return reader->ops->schedules(reader, arena, lane, out, out_n, err);
 }

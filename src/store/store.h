@@ -1,10 +1,11 @@
-/* store: what is true, durably. The port: one writer (the engine's thread) that reads rows and commits changes by the turn, and any
- * number of readers (store/read.h) with their own snapshots.
+/* store: what is true, durably. The port: one writer (the engine's thread) that reads rows and commits changes by the
+ * turn, and any number of readers (store/read.h) with their own snapshots.
  *
- * A turn: begin, any loads, then commit(changes) or rollback. commit writes everything in one transaction with one fsync; true means
- * durable. commit's failures: ERR_disk_full (nothing changed, the store goes on) and ERR_outcome_unknown (a write or fsync failed: the
- * caller answers "unknown" and stops the process). Loads put what they return into the arena given. What a load returns is as of the
- * last commit: changes of the running turn are the caller's (core/slice).
+ * A turn: begin, any loads, then commit(changes) or rollback. commit writes everything in one transaction with one
+ * fsync; true means durable. commit's failures: ERR_disk_full (nothing changed, the store goes on) and
+ * ERR_outcome_unknown (a write or fsync failed: the caller answers "unknown" and stops the process). Loads put what
+ * they return into the arena given. What a load returns is as of the last commit: changes of the running turn are the
+ * caller's (core/slice).
  *
  * Policy never hides in SQL: the store fetches, keeps, and gives 'the first N by rank'. */
 #ifndef WEIR_STORE_STORE_H
@@ -24,7 +25,7 @@ struct store_head {
     int64_t turn, seq;    /* the last ones used */
     uint8_t hash[STORE_HASH_BYTES];
     int64_t next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token;
-    int64_t v_now; /* virtual time of fair queueing */
+    int64_t v_now;  /* virtual time of fair queueing */
     int64_t commit; /* the number of the last commit, also of one without events; the store counts */
     int64_t time;   /* of the last turn with events; 0: there is none */
 };
@@ -42,115 +43,189 @@ struct log_tail { /* the last bytes of an attempt's log, carried by its finish *
     int64_t task, grant, offset;
     struct str bytes;
 };
-struct log_name { int64_t task, grant; };
-struct task_outputs { int64_t task; struct str json; };
-struct unique_claim { struct str tenant, key; int64_t task; };
-struct executor_count { int64_t executor, processed, failed; }; /* so many more than its row has */
+struct log_name {
+    int64_t task, grant;
+};
+struct task_outputs {
+    int64_t task;
+    struct str json;
+};
+struct unique_claim {
+    struct str tenant, key;
+    int64_t task;
+};
+struct executor_count {
+    int64_t executor, processed, failed;
+}; /* so many more than its row has */
 
-/* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last. */
+/* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last.
+ */
 struct changes {
-    const struct lane **lanes;              size_t n_lanes;      /* upsert */
-    const struct task_class **classes;      size_t n_classes;    /* insert */
-    const int64_t *classes_remove;          size_t n_classes_remove;
-    const struct spec **specs;              size_t n_specs;      /* insert */
-    const struct slot **slots;              size_t n_slots;      /* upsert */
-    const int64_t *slots_remove;            size_t n_slots_remove; /* those that there are, after `slots` */
-    const struct task **tasks_new;          size_t n_tasks_new;
-    const struct task **tasks_changed;      size_t n_tasks_changed;
-    const struct task **ready_add;          size_t n_ready_add;    /* now P: (class, prio, vt, id) */
-    const struct task **ready_remove;       size_t n_ready_remove; /* no longer P: class, prio, vt as they were stored */
-    const struct edge *edges_new;           size_t n_edges_new;
-    const struct edge *edges_changed;       size_t n_edges_changed; /* flags */
-    const struct hold *holds_add;           size_t n_holds_add;
-    const struct hold *holds_remove;        size_t n_holds_remove;  /* by kind, key, rank, task */
-    const struct attempt *attempts_new;     size_t n_attempts_new;
-    const struct attempt *attempts_changed; size_t n_attempts_changed; /* by task, grant; here and below: `many` as it was loaded, or new */
-    const struct attempt *attempts_remove;  size_t n_attempts_remove;  /* a grant that never arrived */
-    const struct task_outputs *outputs;     size_t n_outputs;          /* upsert; of tasks that carry MARK_OUTPUTS */
-    const struct log_tail *log_tails;       size_t n_log_tails;
-    const struct log_seal *log_seals;       size_t n_log_seals;        /* upsert */
-    const struct log_name *log_seals_remove; size_t n_log_seals_remove; /* those that there are, after `log_seals` */
-    const int64_t *results_remove;          size_t n_results_remove;   /* tasks that are pruned: outputs and log tails go */
-    const struct unique_claim *unique_add;  size_t n_unique_add;
-    const struct unique_claim *unique_remove; size_t n_unique_remove;
-    const struct idempotency *idempotency;  size_t n_idempotency;
-    const struct executor **executors;      size_t n_executors;  /* upsert; a shared store leaves the counters alone and adds: */
-    const struct executor_count *counts;    size_t n_counts;
-    const struct token **tokens;            size_t n_tokens;     /* insert */
-    const int64_t *executors_remove;        size_t n_executors_remove;
-    const int64_t *tokens_remove;           size_t n_tokens_remove;
-    const struct site_key *site;            size_t n_site;       /* upsert by name */
-    const struct archive **archives;        size_t n_archives;   /* upsert */
-    const struct revision *revisions;       size_t n_revisions;  /* upsert by lane, rev */
-    const struct latest *latest;            size_t n_latest;     /* upsert by lane, name, variant */
-    const struct schedule *schedules;       size_t n_schedules;  /* upsert by lane, task, cron, zone */
-    const struct schedule *schedules_remove; size_t n_schedules_remove;
-    const struct server_row *server;            /* upsert by name; NULL: none */
-    const struct wall_known *clock;             /* upsert; NULL: as it is */
-    const struct duty *duties;              size_t n_duties;     /* upsert by name */
-    const struct str *notes;                size_t n_notes;      /* told to the other servers, if they listen; not kept */
-    struct store_head head;   /* after the turn; head.hash is filled in by the store */
-    int64_t turn;             /* the one that carries `events`; of a narrow turn a number of its server's own, else head.turn */
-    int64_t first_seq, time;  /* of the events */
-    /* Of a narrow turn the head counts only for v_now and next_task (neither goes back), and first_seq not at all: they are taken when
-     * everything else is written, and what came of it is put into *out_head, unless there was nothing to write. Lanes aren't set: what the
-     * turn made of lanes_was[i] to get lanes[i] is added; last_vt by its steps, but to no less than it is. */
+    const struct lane **lanes;
+    size_t n_lanes; /* upsert */
+    const struct task_class **classes;
+    size_t n_classes; /* insert */
+    const int64_t *classes_remove;
+    size_t n_classes_remove;
+    const struct spec **specs;
+    size_t n_specs; /* insert */
+    const struct slot **slots;
+    size_t n_slots; /* upsert */
+    const int64_t *slots_remove;
+    size_t n_slots_remove; /* those that there are, after `slots` */
+    const struct task **tasks_new;
+    size_t n_tasks_new;
+    const struct task **tasks_changed;
+    size_t n_tasks_changed;
+    const struct task **ready_add;
+    size_t n_ready_add; /* now P: (class, prio, vt, id) */
+    /* no longer P: class, prio, vt as they were stored */
+    const struct task **ready_remove;
+    size_t n_ready_remove;
+    const struct edge *edges_new;
+    size_t n_edges_new;
+    const struct edge *edges_changed;
+    size_t n_edges_changed; /* flags */
+    const struct hold *holds_add;
+    size_t n_holds_add;
+    const struct hold *holds_remove;
+    size_t n_holds_remove; /* by kind, key, rank, task */
+    const struct attempt *attempts_new;
+    size_t n_attempts_new;
+    /* by task, grant; here and below: `many` as it was loaded, or new */
+    const struct attempt *attempts_changed;
+    size_t n_attempts_changed;
+    const struct attempt *attempts_remove;
+    size_t n_attempts_remove; /* a grant that never arrived */
+    const struct task_outputs *outputs;
+    size_t n_outputs; /* upsert; of tasks that carry MARK_OUTPUTS */
+    const struct log_tail *log_tails;
+    size_t n_log_tails;
+    const struct log_seal *log_seals;
+    size_t n_log_seals; /* upsert */
+    const struct log_name *log_seals_remove;
+    size_t n_log_seals_remove; /* those that there are, after `log_seals` */
+    /* tasks that are pruned: outputs and log tails go */
+    const int64_t *results_remove;
+    size_t n_results_remove;
+    const struct unique_claim *unique_add;
+    size_t n_unique_add;
+    const struct unique_claim *unique_remove;
+    size_t n_unique_remove;
+    const struct idempotency *idempotency;
+    size_t n_idempotency;
+    /* upsert; a shared store leaves the counters alone and adds: */
+    const struct executor **executors;
+    size_t n_executors;
+    const struct executor_count *counts;
+    size_t n_counts;
+    const struct token **tokens;
+    size_t n_tokens; /* insert */
+    const int64_t *executors_remove;
+    size_t n_executors_remove;
+    const int64_t *tokens_remove;
+    size_t n_tokens_remove;
+    const struct site_key *site;
+    size_t n_site; /* upsert by name */
+    const struct archive **archives;
+    size_t n_archives; /* upsert */
+    const struct revision *revisions;
+    size_t n_revisions; /* upsert by lane, rev */
+    const struct latest *latest;
+    size_t n_latest; /* upsert by lane, name, variant */
+    const struct schedule *schedules;
+    size_t n_schedules; /* upsert by lane, task, cron, zone */
+    const struct schedule *schedules_remove;
+    size_t n_schedules_remove;
+    const struct server_row *server; /* upsert by name; NULL: none */
+    const struct wall_known *clock;  /* upsert; NULL: as it is */
+    const struct duty *duties;
+    size_t n_duties; /* upsert by name */
+    /* told to the other servers, if they listen; not kept */
+    const struct str *notes;
+    size_t n_notes;
+    struct store_head head; /* after the turn; head.hash is filled in by the store */
+    /* the one that carries `events`; of a narrow turn a number of its server's own, else head.turn */
+    int64_t turn;
+    int64_t first_seq, time; /* of the events */
+    /* Of a narrow turn the head counts only for v_now and next_task (neither goes back), and first_seq not at all: they
+     * are taken when everything else is written, and what came of it is put into *out_head, unless there was nothing to
+     * write. Lanes aren't set: what the turn made of lanes_was[i] to get lanes[i] is added; last_vt by its steps, but
+     * to no less than it is. */
     bool narrow;
     bool numbers; /* of a wide turn: narrow ones after it take numbers for tasks from head.next_task on */
     const struct lane **lanes_was;
     struct store_head *out_head;
-    bool told; /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
-    struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
+    /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
+    bool told;
+    struct str events; /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
 };
 
-/* changes_told: they write rows that `verify` compares with what turns tell of them (store/tags.h). Only a turn with events can tell, so it
- * must have one. */
+/* changes_told: they write rows that `verify` compares with what turns tell of them (store/tags.h). Only a turn with
+ * events can tell, so it must have one. */
 bool changes_told(const struct changes *c);
 
-/* What other servers have committed since a head: rows as they are now, events in order. too_far: too much to tell; read all anew. */
+/* What other servers have committed since a head: rows as they are now, events in order. too_far: too much to tell;
+ * read all anew. */
 struct others {
-    struct lane **lanes;           size_t n_lanes;
-    struct task_class **classes;   size_t n_classes;
-    struct slot **slots;           size_t n_slots;
-    struct executor **executors;   size_t n_executors;
-    struct archive **archives;     size_t n_archives;
-    struct duty *duties;           size_t n_duties;   /* all */
-    struct event *events;          size_t n_events;
+    struct lane **lanes;
+    size_t n_lanes;
+    struct task_class **classes;
+    size_t n_classes;
+    struct slot **slots;
+    size_t n_slots;
+    struct executor **executors;
+    size_t n_executors;
+    struct archive **archives;
+    size_t n_archives;
+    struct duty *duties;
+    size_t n_duties; /* all */
+    struct event *events;
+    size_t n_events;
     int64_t next_time; /* of the first time hold that is there now; INT64_MAX: none */
     bool too_far;
 };
 
 /* What a turn will ask for, as far as that is known before: on a shared store it comes in one piece, with the lock. */
 struct turn_needs {
-    bool narrow; /* begin: the turn has not the store to itself (store_ops.begin) */
-    const struct store_head *since;               /* load_others from here; NULL: nobody else seems to be about */
-    const int64_t *tasks;  size_t n_tasks;        /* load_task */
-    const int64_t *preds;  size_t n_preds;        /* load_edges by pred, load_outs, and load_task of those that wait: */
-    size_t n_edges;                               /* at most so many edges, by pred as they are named */
-    const int64_t *grants; size_t n_grants;       /* load_attempt of the unfinished attempts of these tasks */
+    bool narrow;                    /* begin: the turn has not the store to itself (store_ops.begin) */
+    const struct store_head *since; /* load_others from here; NULL: nobody else seems to be about */
+    const int64_t *tasks;
+    size_t n_tasks; /* load_task */
+    const int64_t *preds;
+    size_t n_preds; /* load_edges by pred, load_outs, and load_task of those that wait: */
+    size_t n_edges; /* at most so many edges, by pred as they are named */
+    const int64_t *grants;
+    size_t n_grants; /* load_attempt of the unfinished attempts of these tasks */
     /* Of a narrow turn: */
-    const int64_t *archives; size_t n_archives;   /* archive_lock; they are waited for, before anything else */
-    /* Numbers for tasks that the turn makes: ascending, above all that turns before it had, each given once. The first is 0: they can't be
-     * had until a wide turn has said where they begin (changes.numbers). */
-    int64_t *numbers; size_t n_numbers;
+    const int64_t *archives;
+    size_t n_archives; /* archive_lock; they are waited for, before anything else */
+    /* Numbers for tasks that the turn makes: ascending, above all that turns before it had, each given once. The first
+     * is 0: they can't be had until a wide turn has said where they begin (changes.numbers). */
+    int64_t *numbers;
+    size_t n_numbers;
 };
 
-struct ready_row { int64_t task, prio, vt; };
+struct ready_row {
+    int64_t task, prio, vt;
+};
 
 struct store;
 struct store_config {
     const char *url;      /* "sqlite:///DIR": DIR/weir.db; "postgresql://..." as libpq takes it */
     const char *data_dir; /* verify.key, logs and the rest live here */
     bool create;
-    bool hurried;         /* of a reader: the server's loop waits for it: what a lock in the database holds up is refused at once */
-    struct str server;    /* the name of the server that opens it: on a shared store one at a time; empty: none */
+    /* of a reader: the server's loop waits for it: what a lock in the database holds up is refused at once */
+    bool hurried;
+    struct str server; /* the name of the server that opens it: on a shared store one at a time; empty: none */
 };
 
 struct store_ops {
     void (*close)(struct store *store);
-    /* A turn has the store to itself. A narrow one, where `narrows` and if it was expected so, shares it with other servers' narrow turns:
-     * the task rows that it loads are locked until it is over, and ready_first passes over what another turn has locked (ready_passed). A
-     * commit that meets another's row fails, and nothing was changed: keys (unique, idempotency) are only added, not replaced. */
+    /* A turn has the store to itself. A narrow one, where `narrows` and if it was expected so, shares it with other
+     * servers' narrow turns: the task rows that it loads are locked until it is over, and ready_first passes over what
+     * another turn has locked (ready_passed). A commit that meets another's row fails, and nothing was changed: keys
+     * (unique, idempotency) are only added, not replaced. */
     bool (*begin)(struct store *store, struct err *err);
     /* May be NULL. Between turns: is no table locked that turns write? Doesn't wait. */
     bool (*writable)(struct store *store);
@@ -159,81 +234,94 @@ struct store_ops {
 
     bool (*load_head)(struct store *store, struct store_head *out, struct err *err);
     bool (*load_lanes)(struct store *store, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
-    bool (*load_classes)(struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
+    bool (*load_classes)(
+        struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
     bool (*load_slots)(struct store *store, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
-    bool (*load_executors)(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
-    bool (*load_tokens)(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n,
-                        struct err *err); /* by id, those above `after` */
+    bool (*load_executors)(
+        struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
+    bool (*load_tokens)(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out,
+        size_t *out_n, struct err *err); /* by id, those above `after` */
     bool (*load_site)(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
     bool (*load_clock)(struct store *store, struct wall_known *out, struct err *err); /* all 0: nothing is known */
     /* unfinished attempts */
     bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err);
 
-    bool (*load_task)(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
+    bool (*load_task)(
+        struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     /* by_pred: edges whose pred is id; else those whose waiter is id. */
-    bool (*load_edges)(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
-                       struct err *err);
+    bool (*load_edges)(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out,
+        size_t *out_n, struct err *err);
     /* The first n edges whose pred is id and whose waiter is above `after`, by (waiter, kind). */
-    bool (*load_outs)(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
-                      struct err *err);
+    bool (*load_outs)(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out,
+        size_t *out_n, struct err *err);
     /* Edges whose pred is id, but for those of that kind. */
-    bool (*load_others_outs)(struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n,
-                             struct err *err);
+    bool (*load_others_outs)(struct store *store, struct arena *arena, int64_t id, enum edge_kind but,
+        struct edge **out, size_t *out_n, struct err *err);
     bool (*load_spec)(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err);
-    bool (*load_attempt)(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
+    bool (*load_attempt)(
+        struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
     bool (*load_outputs)(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err);
-    bool (*load_log_seal)(struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err);
+    bool (*load_log_seal)(
+        struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err);
     /* The first n of a class by (prio DESC, vt, task). */
-    bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
-                        struct err *err);
+    bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+        size_t *out_n, struct err *err);
     /* Narrow turns only: the row as it is now, locked until the turn is over; ERR_conflict: another turn has it. */
     bool (*archive_lock)(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
     bool (*slot_lock)(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
     /* Shared stores only: did ready_first pass over somebody in this turn? */
     bool (*ready_passed)(struct store *store);
     /* The first n holds of a kind with key <= key_max (time: due ones), ordered by (key, rank, task). */
-    bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
-                      size_t *out_n, struct err *err);
+    bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n,
+        struct hold **out, size_t *out_n, struct err *err);
     /* The first n holds of (kind, key), ordered by (rank, task). */
-    bool (*holds_of)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
-                     struct err *err);
+    bool (*holds_of)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+        struct hold **out, size_t *out_n, struct err *err);
     /* The first n holds of a kind behind (after->key, after->rank, after->task), in that order. */
-    bool (*holds_after)(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
-                        struct hold **out, size_t *out_n, struct err *err);
-    bool (*holds_of_task)(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
-    bool (*unique_find)(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err); /* 0: none */
-    bool (*idempotency_find)(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
-                             struct str key,
-                             struct idempotency *out, bool *out_found, struct err *err);
-    bool (*idempotency_expire)(struct store *store, int64_t now, size_t n_max, struct err *err); /* inside a turn; deletes at most n_max */
-    bool (*load_archives)(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err);
-    bool (*load_schedules)(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err);
-    bool (*load_revision)(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
-                          struct err *err);
+    bool (*holds_after)(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after,
+        size_t n, struct hold **out, size_t *out_n, struct err *err);
+    bool (*holds_of_task)(
+        struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
+    /* 0: none */
+    bool (*unique_find)(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err);
+    bool (*idempotency_find)(struct store *store, struct arena *arena, struct str tenant, struct str token,
+        struct str route, struct str key, struct idempotency *out, bool *out_found, struct err *err);
+    /* inside a turn; deletes at most n_max */
+    bool (*idempotency_expire)(struct store *store, int64_t now, size_t n_max, struct err *err);
+    bool (*load_archives)(
+        struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err);
+    bool (*load_schedules)(
+        struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err);
+    bool (*load_revision)(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+        bool *out_found, struct err *err);
     /* The highest revision of the lane that is known by this commit; 0: none. */
     bool (*revision_of_ident)(struct store *store, int64_t lane, struct str ident, int64_t *out_rev, struct err *err);
-    bool (*latest_find)(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant, struct latest *out,
-                        bool *out_found, struct err *err);
+    bool (*latest_find)(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant,
+        struct latest *out, bool *out_found, struct err *err);
     /* The task of that name (not a second run) of the newest revision <= upto that has one; 0: none. */
-    bool (*task_upto)(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
-                      int64_t *out_rev, struct err *err);
+    bool (*task_upto)(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto,
+        int64_t *out_task, int64_t *out_rev, struct err *err);
     /* A task by its key; 0: none. run -1: the highest, whose number comes back. */
-    bool (*task_find)(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_task,
-                      int64_t *out_run, struct err *err);
+    bool (*task_find)(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run,
+        int64_t *out_task, int64_t *out_run, struct err *err);
     /* The first n tasks of an archive that haven't ended. Walks its history: for what is rare. */
-    bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
+    bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n,
+        struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
-                        struct err *err); /* the first n ids above `after` */
+        struct err *err); /* the first n ids above `after` */
     /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed;
      * NULL ends that. */
     bool (*on_others)(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
-    /* Shared stores only. Of a wide turn: nobody else commits until it is over. Of a narrow one: what was committed up to its begin, and
-     * maybe more. */
-    bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
-    /* Shared stores only. *out_holds: the turn that ends with event `seq` has this hash: everything up to it is as it was. */
-    bool (*history_holds)(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
-    /* Shared stores only. Before begin: what is named comes with it. Within a turn: now. The loads answer as ever, without a way to the
-     * store for each. */
+    /* Shared stores only. Of a wide turn: nobody else commits until it is over. Of a narrow one: what was committed up
+     * to its begin, and maybe more. */
+    bool (*load_others)(
+        struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
+    /* Shared stores only. *out_holds: the turn that ends with event `seq` has this hash: everything up to it is as it
+     * was. */
+    bool (*history_holds)(
+        struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
+    /* Shared stores only. Before begin: what is named comes with it. Within a turn: now. The loads answer as ever,
+     * without a way to the store for each. */
     bool (*expect)(struct store *store, const struct turn_needs *needs, struct err *err);
     int64_t (*size_bytes)(struct store *store);
 };
@@ -244,7 +332,8 @@ struct store {
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
     bool narrows;   /* turns may be narrow */
     bool unchecked; /* it is too large for the database's own check at a start: store_check_slowly */
-    unsigned reopened; /* how often its connection was made anew: it may lead to a copy that lacks what was committed last */
+    /* how often its connection was made anew: it may lead to a copy that lacks what was committed last */
+    unsigned reopened;
     _Atomic unsigned weak; /* STORE_WEAK_... */
 };
 
@@ -252,20 +341,22 @@ struct store {
 enum { STORE_WEAK_POWER = 1, STORE_WEAK_PAGES = 2, STORE_WEAK_FAILOVER = 4 };
 const char *store_weakness(unsigned one);
 
-/* store_head_renew: another incarnation. What was given out since the moment to which the store went back isn't known: executors' numbers
- * go on somewhere else, so that nobody is taken for an executor of that time. */
+/* store_head_renew: another incarnation. What was given out since the moment to which the store went back isn't known:
+ * executors' numbers go on somewhere else, so that nobody is taken for an executor of that time. */
 void store_head_renew(struct store_head *head);
 
-/* store_open: opens (or creates, with config.create) and migrates; refuses a newer schema, a foreign database, a second opener
- * (lock held by whom), a database that fails its quick check. */
+/* store_open: opens (or creates, with config.create) and migrates; refuses a newer schema, a foreign database, a second
+ * opener (lock held by whom), a database that fails its quick check. */
 struct store *store_open(const struct store_config *config, struct err *err);
 
 /* Operation: on a data directory that no server has open, except backup, which works beside one. */
 struct backup_facts {
-    bool without_artifacts;     /* asked for by who backs up; told by a restore */
-    bool active;                /* a restore: the store goes on at once; else `all` is paused until somebody resumes it */
-    int64_t logs_missing;       /* told by a restore: logs that were sealed, and aren't in the backup */
-    int64_t artifacts, missing; /* files that tasks list: how many came along, how many aren't there (or are damaged, or left out) */
+    bool without_artifacts; /* asked for by who backs up; told by a restore */
+    /* a restore: the store goes on at once; else `all` is paused until somebody resumes it */
+    bool active;
+    int64_t logs_missing; /* told by a restore: logs that were sealed, and aren't in the backup */
+    /* files that tasks list: how many came along, how many aren't there (or are damaged, or left out) */
+    int64_t artifacts, missing;
 };
 /* facts NULL: everything, nothing is told; a restored store is active. In steps; consistent; fsynced. */
 bool store_backup(const char *data_dir, const char *to_file, struct backup_facts *facts, struct err *err);
@@ -279,20 +370,23 @@ struct verify_report {
     uint8_t head_hash[STORE_HASH_BYTES];
     char fault[256]; /* the first fault found, in words */
     /* store_verify_all: */
-    char database[200];             /* what the database's own check came to, or why there was none */
-    int64_t logs, log_bytes;        /* of ended attempts, read to their last byte */
-    int64_t logs_unnoted;           /* of `logs`: with bytes whose hash isn't noted (open, or an older version's): not compared */
-    int64_t logs_short;             /* that have fewer bytes than were reported; the first in words: */
+    char database[200];      /* what the database's own check came to, or why there was none */
+    int64_t logs, log_bytes; /* of ended attempts, read to their last byte */
+    /* of `logs`: with bytes whose hash isn't noted (open, or an older version's): not compared */
+    int64_t logs_unnoted;
+    int64_t logs_short; /* that have fewer bytes than were reported; the first in words: */
     char log_missing[160];
-    int64_t files, file_bytes;      /* kept files, hashed again */
+    int64_t files, file_bytes; /* kept files, hashed again */
 };
-/* store_verify: walks the chain in steps and folds events against the rows. witness_seq > 0: the event with that seq must belong to a turn
- * whose hash is witness_hash. false: it could not be read; a damaged history is report->ok == false. Safe beside a running server. */
-bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err);
+/* store_verify: walks the chain in steps and folds events against the rows. witness_seq > 0: the event with that seq
+ * must belong to a turn whose hash is witness_hash. false: it could not be read; a damaged history is report->ok ==
+ * false. Safe beside a running server. */
+bool store_verify(
+    const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err);
 
-/* store_verify_all: the database's own check first (SQLite: whole where no server runs, else in steps; PostgreSQL: amcheck, where it is
- * installed), then store_verify_at, then every log and kept file that rows name: there, whole, with the bytes that its hash says. quick:
- * the history and the rows alone. */
+/* store_verify_all: the database's own check first (SQLite: whole where no server runs, else in steps; PostgreSQL:
+ * amcheck, where it is installed), then store_verify_at, then every log and kept file that rows name: there, whole,
+ * with the bytes that its hash says. quick: the history and the rows alone. */
 struct verify_wish {
     int64_t witness_seq; /* 0: none */
     const uint8_t *witness_hash;
@@ -300,30 +394,37 @@ struct verify_wish {
     void (*tell)(void *owner, const char *part, int64_t done); /* NULL: nobody asks; now and then */
     void *owner;
 };
-bool store_verify_all(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
-/* store_check_slowly: after a start that checked little (store.unchecked): the database in steps, resting most of the time; damage is noted
- * where the engine sees it (damage.h). False: damaged, could not be read. *stop ends it. */
+bool store_verify_all(
+    const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+/* store_check_slowly: after a start that checked little (store.unchecked): the database in steps, resting most of the
+ * time; damage is noted where the engine sees it (damage.h). False: damaged, could not be read. *stop ends it. */
 bool store_check_slowly(const struct store_config *config, const atomic_bool *stop, int64_t *out_rows, struct err *err);
 
 bool store_is_postgres(const struct store_config *config);
-/* The same for the store that a URL names. store_backup_at: a store in PostgreSQL is backed up by PostgreSQL (ERR_invalid says how). */
-bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
-                     struct err *err);
-bool store_backup_at(const struct store_config *config, const char *to_file, struct backup_facts *facts, struct err *err);
+/* The same for the store that a URL names. store_backup_at: a store in PostgreSQL is backed up by PostgreSQL
+ * (ERR_invalid says how). */
+bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash,
+    struct verify_report *out, struct err *err);
+bool store_backup_at(
+    const struct store_config *config, const char *to_file, struct backup_facts *facts, struct err *err);
 
 /* A witness is SEQ:HASH, as the head of an earlier report was shown. */
 bool store_witness_parse(struct str text, int64_t *out_seq, uint8_t out_hash[STORE_HASH_BYTES]);
-struct store_hash_text { char z[2 * STORE_HASH_BYTES + 1]; };
+struct store_hash_text {
+    char z[2 * STORE_HASH_BYTES + 1];
+};
 struct store_hash_text store_hash_format(const uint8_t hash[STORE_HASH_BYTES]);
 
 struct copy_progress {
     void *owner;
     void (*tell)(void *owner, const char *table, int64_t rows); /* now and then, and at the end of each table */
 };
-/* store_copy: everything in the store `from` (no server may run on it) becomes the store `to`, which must be empty; the history is verified
- * in the copy, which takes a new incarnation. The key of the history goes to to->data_dir. Rows are all there, or none; logs and kept
- * files come next. When those fail, a target in SQLite is no store yet, and what came of them stays for the next try; one in PostgreSQL has
- * its rows, and must be emptied first (the error says so). progress may be NULL. */
-bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress, struct err *err);
+/* store_copy: everything in the store `from` (no server may run on it) becomes the store `to`, which must be empty; the
+ * history is verified in the copy, which takes a new incarnation. The key of the history goes to to->data_dir. Rows are
+ * all there, or none; logs and kept files come next. When those fail, a target in SQLite is no store yet, and what came
+ * of them stays for the next try; one in PostgreSQL has its rows, and must be emptied first (the error says so).
+ * progress may be NULL. */
+bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress,
+    struct err *err);
 
 #endif

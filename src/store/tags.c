@@ -1,7 +1,8 @@
 /* tags: what a turn makes of rows, told in the history beside its events. See tags.h.
  *
- * The list: a byte FORMAT, then each entry: table and operation as a varint, its key (differences to the entry before of that table, as
- * varints, or eight bytes), TAG_BYTES of tag where there is one. A task that is made, granted and ended by itself costs about 60 bytes.
+ * The list: a byte FORMAT, then each entry: table and operation as a varint, its key (differences to the entry before
+ * of that table, as varints, or eight bytes), TAG_BYTES of tag where there is one. A task that is made, granted and
+ * ended by itself costs about 60 bytes.
  *
  * A row's columns under its tag: those of its key, then the others that are told, as rows.def has them; `verify` reads
  * them by their names. */
@@ -24,7 +25,7 @@ const struct tag_facts tag_facts[TAG_COUNT] = {
 #undef X
 };
 
-/* --- tags ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- tags --- */
 
 void tagger_init(struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES])
 {
@@ -112,7 +113,8 @@ static uint64_t hash_of(const struct tagger *t, size_t len)
     memcpy(&n, hash, sizeof n);
     return le64toh(n);
 }
-_Static_assert(sizeof(((struct tagger *)0)->key) == crypto_shorthash_KEYBYTES && crypto_shorthash_BYTES == 8, "SipHash");
+_Static_assert(
+    sizeof(((struct tagger *)0)->key) == crypto_shorthash_KEYBYTES && crypto_shorthash_BYTES == 8, "SipHash");
 
 uint64_t tag_of(const struct tagger *t)
 {
@@ -124,7 +126,7 @@ uint64_t tag_id_of(const struct tagger *t)
     return hash_of(t, t->n_key);
 }
 
-/* --- the list ------------------------------------------------------------------------------------------------------------------------- */
+/* --- the list --- */
 
 struct packing {
     struct buf *out;
@@ -165,7 +167,7 @@ static void row_add(struct packing *p, enum tag_table table, enum tag_op op, int
     entry_add(p, table, op, a, b, tag_of(p->t));
 }
 
-/* --- rows ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 /* The store writes the same bytes. */
 static void rest_put(struct tagger *t, const struct task *task)
@@ -340,23 +342,23 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
     archives_tag(&p, c);
 }
 
-/* Not executors: their rows are written with every beat, and what is under their tag changes with an event each time. Nor idempotency keys,
- * which may be in turns of which nothing is told. */
+/* Not executors: their rows are written with every beat, and what is under their tag changes with an event each time.
+ * Nor idempotency keys, which may be in turns of which nothing is told. */
 bool changes_told(const struct changes *c)
 {
-    const size_t lists[] = { c->n_lanes, c->n_classes, c->n_classes_remove, c->n_specs, c->n_slots, c->n_slots_remove, c->n_tasks_new,
-                             c->n_tasks_changed, c->n_edges_new, c->n_edges_changed, c->n_holds_add, c->n_holds_remove, c->n_attempts_new,
-                             c->n_attempts_changed, c->n_attempts_remove, c->n_outputs, c->n_log_tails, c->n_log_seals,
-                             c->n_log_seals_remove, c->n_results_remove,
-                             c->n_unique_add, c->n_unique_remove, c->n_tokens, c->n_executors_remove, c->n_tokens_remove, c->n_site,
-                             c->n_archives, c->n_revisions, c->n_latest, c->n_schedules, c->n_schedules_remove };
+    const size_t lists[] = { c->n_lanes, c->n_classes, c->n_classes_remove, c->n_specs, c->n_slots, c->n_slots_remove,
+        c->n_tasks_new, c->n_tasks_changed, c->n_edges_new, c->n_edges_changed, c->n_holds_add, c->n_holds_remove,
+        c->n_attempts_new, c->n_attempts_changed, c->n_attempts_remove, c->n_outputs, c->n_log_tails, c->n_log_seals,
+        c->n_log_seals_remove, c->n_results_remove, c->n_unique_add, c->n_unique_remove, c->n_tokens,
+        c->n_executors_remove, c->n_tokens_remove, c->n_site, c->n_archives, c->n_revisions, c->n_latest,
+        c->n_schedules, c->n_schedules_remove };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (lists[i])
             return true;
     return false;
 }
 
-/* --- read ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- read --- */
 
 bool tags_open(struct tag_reader *r, struct str tags)
 {
@@ -403,7 +405,8 @@ bool tags_next(struct tag_reader *r, struct tag_entry *out, bool *out_bad)
         return false;
     out->table = (enum tag_table)(what / OPS);
     out->op = (enum tag_op)(what % OPS);
-    if (!key_cut(r, tag_facts[out->table].key, out) || (out->op != TAG_REMOVE && !bytes_cut(&r->rest, TAG_BYTES, &out->tag)))
+    if (!key_cut(r, tag_facts[out->table].key, out) ||
+        (out->op != TAG_REMOVE && !bytes_cut(&r->rest, TAG_BYTES, &out->tag)))
         return false;
     *out_bad = false;
     return true;

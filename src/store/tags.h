@@ -1,9 +1,10 @@
 /* tags: what a turn makes of rows, told in the history beside its events; private to store.
  *
- * Each turn lists the rows that it writes and removes: table, key, and a tag, a keyed hash of the columns that change only in turns with
- * events. The list is a column of the turn (`tags`), under its hash, so that `verify` knows of every row how it was left by the turn that
- * wrote it last, and finds any edit, row by row, without a rule for each table. The key is made of verify.key: who lacks it can neither
- * make a tag nor find another row that has it, so six bytes are enough.
+ * Each turn lists the rows that it writes and removes: table, key, and a tag, a keyed hash of the columns that change
+ * only in turns with events. The list is a column of the turn (`tags`), under its hash, so that `verify` knows of every
+ * row how it was left by the turn that wrote it last, and finds any edit, row by row, without a rule for each table.
+ * The key is made of verify.key: who lacks it can neither make a tag nor find another row that has it, so six bytes are
+ * enough.
  *
  * Rows of `spec` are written once and by the hundred: neighbours share a tag. */
 #ifndef WEIR_STORE_TAGS_H
@@ -13,10 +14,12 @@
 #include "store/chain.h"
 #include "store/rows.def"
 
-/* How a row is named: by one number, by two, or by a hash of its key's columns; range: neighbours by one number, together. */
+/* How a row is named: by one number, by two, or by a hash of its key's columns; range: neighbours by one number,
+ * together. */
 enum tag_key { TAG_KEY_ID, TAG_KEY_PAIR, TAG_KEY_HASH, TAG_KEY_RANGE };
 
-/* The tables, how each is named and which columns are under the tag: rows.def. What isn't there is said in doc/manual.md. */
+/* The tables, how each is named and which columns are under the tag: rows.def. What isn't there is said in
+ * doc/manual.md. */
 enum tag_table {
 #define X(table, type, key) TAG_##table,
     ROW_TABLES(X)
@@ -36,10 +39,11 @@ enum { TAG_BYTES = 6 };
 
 struct tagger { /* makes tags; the zero value: tagger_init is to come */
     uint8_t key[16];
-    uint8_t *cells;   /* of the row at hand: numbers as varints, texts with their length before them */
+    uint8_t *cells;          /* of the row at hand: numbers as varints, texts with their length before them */
     size_t len, size, n_key; /* n_key: bytes of its key */
-    struct buf packed; /* a list on its way into a cell */
-    struct buf rests;  /* `rest` of the tasks that tags_pack has met, one behind the other: the store writes the same bytes */
+    struct buf packed;       /* a list on its way into a cell */
+    /* `rest` of the tasks that tags_pack has met, one behind the other: the store writes the same bytes */
+    struct buf rests;
     size_t *rest_ends, n_rests, cap_rests;
 };
 void tagger_init(struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES]);
@@ -52,8 +56,8 @@ void tag_key_end(struct tagger *t);
 uint64_t tag_of(const struct tagger *t);    /* never above TAG_MASK */
 uint64_t tag_id_of(const struct tagger *t); /* TAG_KEY_HASH: by the columns of the key */
 
-/* tags_pack: the column `tags` of the turn that writes these changes; never empty: a turn that has none in it was written by a server that
- * doesn't know of tags. t is begun if it isn't. */
+/* tags_pack: the column `tags` of the turn that writes these changes; never empty: a turn that has none in it was
+ * written by a server that doesn't know of tags. t is begun if it isn't. */
 void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES], const struct changes *c);
 /* tags_rest: `rest` of the i-th task of tasks_new, then tasks_changed, of the last tags_pack. */
 struct str tags_rest(const struct tagger *t, size_t i);
@@ -65,11 +69,15 @@ enum tag_op { TAG_PUT, TAG_REMOVE, TAG_REMOVE_SAME, TAG_AGAIN };
 struct tag_entry {
     enum tag_table table;
     enum tag_op op;
-    int64_t a, b;      /* ID, PAIR, RANGE (the first; how many) */
-    uint64_t id, tag;  /* id: HASH */
+    int64_t a, b;     /* ID, PAIR, RANGE (the first; how many) */
+    uint64_t id, tag; /* id: HASH */
 };
-struct tag_reader { struct str rest; int64_t last[TAG_COUNT]; };
-bool tags_open(struct tag_reader *r, struct str tags);          /* false: not such a list */
-bool tags_next(struct tag_reader *r, struct tag_entry *out, bool *out_bad); /* false: the end, or bytes that can't be read */
+struct tag_reader {
+    struct str rest;
+    int64_t last[TAG_COUNT];
+};
+bool tags_open(struct tag_reader *r, struct str tags); /* false: not such a list */
+/* false: the end, or bytes that can't be read */
+bool tags_next(struct tag_reader *r, struct tag_entry *out, bool *out_bad);
 
 #endif

@@ -1,14 +1,16 @@
 /* verify: is the recorded history whole, and do the rows agree with it? The same for every store.
  *
  * Walks the turns in order: each hash must follow from the one before, events must be dense, unpack, and move tasks
- * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state, the lane and the grant
- * that its events lead to, and every task of the history its row; every row of the tables that turns tell of must be as the last of them
- * left it (verify_rows.h); last what follows from other rows: ready, counts and pauses of lanes, live, slots.
+ * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state, the
+ * lane and the grant that its events lead to, and every task of the history its row; every row of the tables that turns
+ * tell of must be as the last of them left it (verify_rows.h); last what follows from other rows: ready, counts and
+ * pauses of lanes, live, slots.
  *
- * Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server has added, so that rows and history are
- * compared as of one snapshot.
+ * Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server has added, so that
+ * rows and history are compared as of one snapshot.
  *
- * A damaged store is a report with ok == false and the first fault in words, also where the database itself refuses to read on. */
+ * A damaged store is a report with ok == false and the first fault in words, also where the database itself refuses to
+ * read on. */
 #include "store/verify.h"
 
 #include <inttypes.h>
@@ -39,18 +41,18 @@ struct verify {
     struct store_head head; /* of this step's snapshot */
     int64_t turn, seq;      /* how far the turns are walked */
     uint8_t hash[STORE_HASH_BYTES];
-    uint8_t *states;        /* by task id: the state its events lead to */
-    int32_t *lanes;         /* by task id: its lane */
-    int32_t *grants;        /* by task id: the last grant that its events name */
+    uint8_t *states; /* by task id: the state its events lead to */
+    int32_t *lanes;  /* by task id: its lane */
+    int32_t *grants; /* by task id: the last grant that its events name */
     size_t n_states;
-    struct map counts;      /* lane + 1 -> struct lane_fold */
-    struct smap tokens;     /* subjects of tokens that were made and not revoked */
-    struct arena words;     /* of those */
+    struct map counts;  /* lane + 1 -> struct lane_fold */
+    struct smap tokens; /* subjects of tokens that were made and not revoked */
+    struct arena words; /* of those */
     int64_t n_pending, n_executing;
-    int64_t compared;       /* tasks up to this id are */
+    int64_t compared; /* tasks up to this id are */
     struct rows_known rows;
-    int table;              /* of ROW_TABLES: whose rows are being compared; TAG_COUNT: all are */
-    bool walking;           /* it was begun */
+    int table;                     /* of ROW_TABLES: whose rows are being compared; TAG_COUNT: all are */
+    bool walking;                  /* it was begun */
     const struct sql_table *facts; /* its columns */
     struct verify_ready ready;     /* how far those are compared */
     bool ready_done;
@@ -61,7 +63,7 @@ struct verify {
 
 struct lane_fold { /* what the events say of a lane */
     int64_t counts[STATE_COUNT];
-    bool paused, seen; /* seen: it has a row */
+    bool paused, seen;     /* seen: it has a row */
     struct str by, reason; /* of a pause */
 };
 
@@ -144,10 +146,12 @@ static bool event_fold(struct verify *v, int64_t turn, const struct event *e)
         return true;
     uint8_t *state = state_of(v, e->task);
     if (!state)
-        return fault(v, "event %" PRId64 " (turn %" PRId64 ") names task %" PRId64 ", which can't exist", e->seq, turn, e->task);
-    if (e->from != *state || (e->kind == EVENT_created) != (e->from == STATE_NONE) || e->to == STATE_NONE || !move_legal(e->from, e->to))
-        return fault(v, "event %" PRId64 " (turn %" PRId64 ") moves task %" PRId64 " from %c to %c, which stood in %c", e->seq, turn,
-                     e->task, letter_of(e->from), letter_of(e->to), letter_of(*state));
+        return fault(
+            v, "event %" PRId64 " (turn %" PRId64 ") names task %" PRId64 ", which can't exist", e->seq, turn, e->task);
+    if (e->from != *state || (e->kind == EVENT_created) != (e->from == STATE_NONE) || e->to == STATE_NONE ||
+        !move_legal(e->from, e->to))
+        return fault(v, "event %" PRId64 " (turn %" PRId64 ") moves task %" PRId64 " from %c to %c, which stood in %c",
+            e->seq, turn, e->task, letter_of(e->from), letter_of(e->to), letter_of(*state));
     *state = (uint8_t)e->to;
     counts_fold(v, e);
     return true;
@@ -161,11 +165,13 @@ static bool turn_check(struct verify *v, const struct verify_turn *t)
     size_t n;
     chain_link(v->key, v->hash, t->turn, t->first_seq, t->time, t->events, t->tags, expected);
     if (t->first_seq != v->seq + 1)
-        return fault(v, "turn %" PRId64 " begins with event %" PRId64 ", but the one before ended with %" PRId64, t->turn, t->first_seq,
-                     v->seq);
-    if (t->hash.len != STORE_HASH_BYTES || (memcmp(t->hash.ptr, expected, STORE_HASH_BYTES) != 0 && !PLANT(chain_unchecked)))
-        return fault(v, "turn %" PRId64 " (events from %" PRId64 ") doesn't match its hash: it, or the one before, was changed", t->turn,
-                     t->first_seq);
+        return fault(v, "turn %" PRId64 " begins with event %" PRId64 ", but the one before ended with %" PRId64,
+            t->turn, t->first_seq, v->seq);
+    if (t->hash.len != STORE_HASH_BYTES ||
+        (memcmp(t->hash.ptr, expected, STORE_HASH_BYTES) != 0 && !PLANT(chain_unchecked)))
+        return fault(v,
+            "turn %" PRId64 " (events from %" PRId64 ") doesn't match its hash: it, or the one before, was changed",
+            t->turn, t->first_seq);
     arena_reset(&v->arena);
     if (!unpack_events(t->events, t->first_seq, t->time, &v->arena, &events, &n))
         return fault(v, "the events of turn %" PRId64 " can't be read", t->turn);
@@ -181,7 +187,8 @@ static bool turn_check(struct verify *v, const struct verify_turn *t)
         return fault(v, "what turn %" PRId64 " tells of rows can't be read", t->turn);
     if (v->wish->witness_seq >= t->first_seq && v->wish->witness_seq < t->first_seq + (int64_t)n) {
         if (memcmp(expected, v->wish->witness_hash, STORE_HASH_BYTES) != 0)
-            return fault(v, "event %" PRId64 " has another hash than the witness saw: this is another history", v->wish->witness_seq);
+            return fault(v, "event %" PRId64 " has another hash than the witness saw: this is another history",
+                v->wish->witness_seq);
         v->witnessed = true;
     }
     memcpy(v->hash, expected, sizeof expected);
@@ -205,10 +212,12 @@ static bool head_compare(struct verify *v, const uint8_t seal[STORE_HASH_BYTES])
     if (v->head.seq != v->seq)
         return fault(v, "the history ends with event %" PRId64 ", but the head says %" PRId64, v->seq, v->head.seq);
     if (v->head.turn < v->turn || memcmp(v->head.hash, v->hash, STORE_HASH_BYTES) != 0)
-        return fault(v, "the head (turn %" PRId64 ") isn't the end of the history (turn %" PRId64 ")", v->head.turn, v->turn);
+        return fault(
+            v, "the head (turn %" PRId64 ") isn't the end of the history (turn %" PRId64 ")", v->head.turn, v->turn);
     if (!chain_seal_fits(v->key, &v->head, seal))
-        return fault(v, "the head's seal is broken: turns may have been cut off after event %" PRId64 ", or its numbers changed",
-                     v->head.seq);
+        return fault(v,
+            "the head's seal is broken: turns may have been cut off after event %" PRId64 ", or its numbers changed",
+            v->head.seq);
     return true;
 }
 
@@ -228,14 +237,17 @@ static bool task_check(struct verify *v, int64_t id, enum task_state state, int6
     if (id <= 0 || id >= (int64_t)v->n_states || v->states[id] == STATE_NONE)
         return fault(v, "task %" PRId64 " has a row but no history", id);
     if (v->states[id] != state)
-        return fault(v, "task %" PRId64 " stands in %c, but its history leads to %c", id, letter_of(state), letter_of(v->states[id]));
+        return fault(v, "task %" PRId64 " stands in %c, but its history leads to %c", id, letter_of(state),
+            letter_of(v->states[id]));
     if (v->lanes[id] != lane)
-        return fault(v, "task %" PRId64 " is in lane %" PRId64 ", but its history is of lane %d", id, lane, (int)v->lanes[id]);
+        return fault(
+            v, "task %" PRId64 " is in lane %" PRId64 ", but its history is of lane %d", id, lane, (int)v->lanes[id]);
     struct task row = { 0 };
     if (!task_unpack(rest, &row))
         return fault(v, "the row of task %" PRId64 " can't be read", id);
     if (row.grant != v->grants[id])
-        return fault(v, "task %" PRId64 " was granted %" PRId64 " times, but its history says %d", id, row.grant, (int)v->grants[id]);
+        return fault(v, "task %" PRId64 " was granted %" PRId64 " times, but its history says %d", id, row.grant,
+            (int)v->grants[id]);
     v->compared = id;
     v->report->tasks++;
     return true;
@@ -270,7 +282,8 @@ static enum verify_visit ready_visit(void *owner, const struct verify_ready *rea
     bool same = ready->state == STATE_P && task_unpack(ready->rest, &row) && row.class_id == ready->class_id &&
                 -row.prio == ready->nprio && row.vt == ready->vt;
     if (!same) {
-        (void)fault(v, "task %" PRId64 " is ready, but its row says otherwise, or another class, priority or place", ready->task);
+        (void)fault(v, "task %" PRId64 " is ready, but its row says otherwise, or another class, priority or place",
+            ready->task);
         return VERIFY_FAULT;
     }
     return ++v->steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
@@ -282,11 +295,13 @@ static bool lane_check(struct verify *v, const struct lane *lane)
     fold->seen = true;
     for (int state = STATE_Q; state < STATE_COUNT; state++)
         if (lane->counts[state] != fold->counts[state])
-            return fault(v, "lane %" PRId64 " counts %" PRId64 " tasks in %c, but the history leads to %" PRId64, lane->id,
-                         lane->counts[state], letter_of((unsigned)state), fold->counts[state]);
-    if ((lane->paused_since != 0) != fold->paused || !str_eq(lane->paused_by, fold->by) || !str_eq(lane->paused_reason, fold->reason))
-        return fault(v, "lane %" PRId64 " is %spaused, or by somebody else, or for another reason than the history says", lane->id,
-                     lane->paused_since ? "" : "not ");
+            return fault(v, "lane %" PRId64 " counts %" PRId64 " tasks in %c, but the history leads to %" PRId64,
+                lane->id, lane->counts[state], letter_of((unsigned)state), fold->counts[state]);
+    if ((lane->paused_since != 0) != fold->paused || !str_eq(lane->paused_by, fold->by) ||
+        !str_eq(lane->paused_reason, fold->reason))
+        return fault(v,
+            "lane %" PRId64 " is %spaused, or by somebody else, or for another reason than the history says", lane->id,
+            lane->paused_since ? "" : "not ");
     return true;
 }
 
@@ -313,21 +328,25 @@ static bool small_compare(struct verify *v, struct err *err)
         if (!((struct lane_fold *)e->value)->seen && lane_told(e->value))
             return fault(v, "lane %" PRIu64 " is in the history but has no row", e->key - 1);
     if (small.n_ready != v->n_pending)
-        return fault(v, "%" PRId64 " tasks are ready, but the history has %" PRId64 " in P", small.n_ready, v->n_pending);
+        return fault(
+            v, "%" PRId64 " tasks are ready, but the history has %" PRId64 " in P", small.n_ready, v->n_pending);
     if (small.slot.id)
-        return fault(v, "slot %" PRId64 " counts %" PRId64 " that have it and %" PRId64 " that wait, but %" PRId64 " and %" PRId64 " do",
-                     small.slot.id, small.slot.used, small.slot.waiting, small.slot.held, small.slot.waits);
+        return fault(v,
+            "slot %" PRId64 " counts %" PRId64 " that have it and %" PRId64 " that wait, but %" PRId64 " and %" PRId64
+            " do",
+            small.slot.id, small.slot.used, small.slot.waiting, small.slot.held, small.slot.waits);
     if ((int64_t)small.n_lives != v->n_executing)
         return fault(v, "%zu attempts run, but the history has %" PRId64 " tasks in X", small.n_lives, v->n_executing);
     for (size_t i = 0; i < small.n_lives; i++) {
         const uint8_t *state = state_of(v, small.lives[i]);
         if (!state || *state != STATE_X)
             return fault(v, "an attempt of task %" PRId64 " runs, but its history leads to %c", small.lives[i],
-                         state ? letter_of(*state) : '-');
+                state ? letter_of(*state) : '-');
     }
     for (size_t i = 0; i < small.n_tokens; i++)
         if (!smap_take(&v->tokens, small.tokens[i]))
-            return fault(v, "there is a token '%.*s' that the history doesn't know", (int)small.tokens[i].len, small.tokens[i].ptr);
+            return fault(v, "there is a token '%.*s' that the history doesn't know", (int)small.tokens[i].len,
+                small.tokens[i].ptr);
     SMAP_EACH (&v->tokens, e)
         return fault(v, "the token '%.*s' is in the history but has no row", (int)e->key.len, e->key.ptr);
     return true;
@@ -374,7 +393,8 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
         return false;
     while (v->table < TAG_COUNT) {
         table_begin(v);
-        if (!from->rows(from->owner, (size_t)(v->facts - sql_tables), v->rows.key, row_visit, v, &how, err) || how == VERIFY_FAULT)
+        if (!from->rows(from->owner, (size_t)(v->facts - sql_tables), v->rows.key, row_visit, v, &how, err) ||
+            how == VERIFY_FAULT)
             return false;
         if (how == VERIFY_STOP)
             return true;
@@ -415,13 +435,14 @@ static bool steps_run(struct verify *v, struct err *err)
         progress_tell(v);
     }
     if (v->wish->witness_seq > 0 && !v->witnessed)
-        return fault(v, "the history ends with event %" PRId64 ", before the witness's %" PRId64 ": this is an older copy", v->seq,
-                     v->wish->witness_seq);
+        return fault(v,
+            "the history ends with event %" PRId64 ", before the witness's %" PRId64 ": this is an older copy", v->seq,
+            v->wish->witness_seq);
     return true;
 }
 
 bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
-                struct verify_report *out, struct err *err)
+    struct verify_report *out, struct err *err)
 {
     struct verify v = { .source = source, .key = key, .report = out, .wish = wish };
     v.ready = (struct verify_ready){ INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, STATE_NONE, { 0 } };
@@ -454,7 +475,8 @@ bool store_witness_parse(struct str text, int64_t *out_seq, uint8_t out_hash[STO
 {
     struct str rest = text, seq;
     size_t n = 0;
-    return str_cut(&rest, ':', &seq) && str_to_i64(seq, out_seq) && *out_seq > 0 && rest.len == (size_t)2 * STORE_HASH_BYTES &&
+    return str_cut(&rest, ':', &seq) && str_to_i64(seq, out_seq) && *out_seq > 0 &&
+           rest.len == (size_t)2 * STORE_HASH_BYTES &&
            sodium_hex2bin(out_hash, STORE_HASH_BYTES, rest.ptr, rest.len, NULL, &n, NULL) == 0 && n == STORE_HASH_BYTES;
 }
 

@@ -1,4 +1,5 @@
-/* verify: the walk of a history, whatever store keeps it; private to store. What the walk needs of a store is a verify_source. */
+/* verify: the walk of a history, whatever store keeps it; private to store. What the walk needs of a store is a
+ * verify_source. */
 #ifndef WEIR_STORE_VERIFY_H
 #define WEIR_STORE_VERIFY_H
 
@@ -8,14 +9,21 @@ struct verify_turn { /* one row of `turn`; its bytes live until the visit return
     int64_t turn, first_seq, time;
     struct str hash, events, tags; /* tags: empty: written by a server that doesn't know of them */
 };
-enum verify_visit { VERIFY_ON, VERIFY_STOP, VERIFY_FAULT }; /* go on; enough for this snapshot; the report says why not */
+/* go on; enough for this snapshot; the report says why not */
+enum verify_visit { VERIFY_ON, VERIFY_STOP, VERIFY_FAULT };
 
 struct verify_small { /* tables that are compared as a whole */
-    struct lane *lanes;  size_t n_lanes;   /* id, counts, paused_... */
-    struct str *tokens;  size_t n_tokens;  /* as events name them: NAME, TENANT/NAME */
-    int64_t *lives;      size_t n_lives;   /* tasks of the attempts that run */
+    struct lane *lanes;
+    size_t n_lanes; /* id, counts, paused_... */
+    struct str *tokens;
+    size_t n_tokens; /* as events name them: NAME, TENANT/NAME */
+    int64_t *lives;
+    size_t n_lives; /* tasks of the attempts that run */
     int64_t n_ready;
-    struct { int64_t id, used, waiting, held, waits; } slot; /* one whose counts aren't those of its holds; id 0: there is none */
+    /* one whose counts aren't those of its holds; id 0: there is none */
+    struct {
+        int64_t id, used, waiting, held, waits;
+    } slot;
 };
 struct verify_ready { /* a row of `ready`, and of its task what it is made of; STATE_NONE: it has none */
     int64_t class_id, nprio, vt, task;
@@ -23,24 +31,28 @@ struct verify_ready { /* a row of `ready`, and of its task what it is made of; S
     struct str rest;
 };
 
-/* turns gives what is above `after` (an event), rows what is behind a key of a table of sql_tables, ascending, to `visit` until it stops
- * them; *out_how is its last word, VERIFY_ON: there was no more in this snapshot. False: could not be read. */
+/* turns gives what is above `after` (an event), rows what is behind a key of a table of sql_tables, ascending, to
+ * `visit` until it stops them; *out_how is its last word, VERIFY_ON: there was no more in this snapshot. False: could
+ * not be read. */
 struct verify_source {
     void *owner;
     bool (*begin)(void *owner, struct err *err); /* a snapshot */
     void (*end)(void *owner);
     bool (*head)(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err);
-    bool (*turns)(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
-                  enum verify_visit *out_how, struct err *err);
-    bool (*rows)(void *owner, size_t table, const struct copy_cell *key, enum verify_visit (*visit)(void *, const struct copy_cell *),
-                 void *visitor, enum verify_visit *out_how, struct err *err);
-    bool (*ready)(void *owner, const struct verify_ready *after, enum verify_visit (*visit)(void *, const struct verify_ready *),
-                  void *visitor, enum verify_visit *out_how, struct err *err); /* as rows; the visitor moves `after` on */
+    bool (*turns)(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *),
+        void *visitor, enum verify_visit *out_how, struct err *err);
+    bool (*rows)(void *owner, size_t table, const struct copy_cell *key,
+        enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
+        struct err *err);
+    bool (*ready)(void *owner, const struct verify_ready *after,
+        enum verify_visit (*visit)(void *, const struct verify_ready *),
+        /* as rows; the visitor moves `after` on */
+        void *visitor, enum verify_visit *out_how, struct err *err);
     bool (*small)(void *owner, struct arena *arena, struct verify_small *out, struct err *err);
 };
 
 bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
-                struct verify_report *out, struct err *err);
+    struct verify_report *out, struct err *err);
 /* verify_conclude: a store that could be read well enough to know that it is damaged is a report, not an error. */
 bool verify_conclude(bool ok, struct verify_report *out, struct err *err);
 

@@ -1,7 +1,7 @@
 /* verify_all: logs and kept files that rows name, checked. See verify_all.h.
  *
- * Beside a running server a row may be older than the files: what seems to be missing is looked at again, with its row, for a while before
- * it is a fault. */
+ * Beside a running server a row may be older than the files: what seems to be missing is looked at again, with its row,
+ * for a while before it is a fault. */
 #include "store/verify_all.h"
 
 #include <inttypes.h>
@@ -29,36 +29,40 @@ static void wait_a_moment(void)
     nanosleep(&t, NULL);
 }
 
-static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out_seal,
-                     struct verify_report *out, struct err *err)
+static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes,
+    struct log_seal *out_seal, struct verify_report *out, struct err *err)
 {
     struct err why = { 0 };
     if (from->log(from->owner, log, out_bytes, out_seal, &why))
         return true;
     if (why.code != ERR_corrupt)
         return err_set(err, why.code, "%s", why.text);
-    return fault(out, "the log of task %" PRId64 ", attempt %" PRId64 " is damaged: %.120s", log->task, log->number, why.text);
+    return fault(
+        out, "the log of task %" PRId64 ", attempt %" PRId64 " is damaged: %.120s", log->task, log->number, why.text);
 }
 
 static bool log_as_sealed(const struct verify_log *log, const struct log_seal *now)
 {
-    return log->seal.bytes < 0 || (now->bytes == log->seal.bytes && memcmp(now->hash, log->seal.hash, sizeof now->hash) == 0);
+    return log->seal.bytes < 0 ||
+           (now->bytes == log->seal.bytes && memcmp(now->hash, log->seal.hash, sizeof now->hash) == 0);
 }
 
 static bool log_changed(const struct verify_log *log, const struct log_seal *now, struct verify_report *out)
 {
     if (now->bytes != log->seal.bytes)
         return fault(out,
-                     "the log of task %" PRId64 ", attempt %" PRId64 " isn't as it was sealed: it has %" PRId64 " bytes, it had %" PRId64,
-                     log->task, log->number, now->bytes, log->seal.bytes);
-    return fault(out, "the log of task %" PRId64 ", attempt %" PRId64 " isn't as it was sealed: it has other bytes", log->task,
-                 log->number);
+            "the log of task %" PRId64 ", attempt %" PRId64 " isn't as it was sealed: it has %" PRId64
+            " bytes, it had %" PRId64,
+            log->task, log->number, now->bytes, log->seal.bytes);
+    return fault(out, "the log of task %" PRId64 ", attempt %" PRId64 " isn't as it was sealed: it has other bytes",
+        log->task, log->number);
 }
 
-/* *looks: how often what seems to be missing is looked at again, in all. Bytes that are missing are no fault: a power cut may take what
- * wasn't durable, and the length is what an executor said; they are counted. A log whose seal is noted was durable: it is there, all
- * of it, and the same. */
-static bool log_verify(const struct bytes_source *from, struct verify_log log, int *looks, struct verify_report *out, struct err *err)
+/* *looks: how often what seems to be missing is looked at again, in all. Bytes that are missing are no fault: a power
+ * cut may take what wasn't durable, and the length is what an executor said; they are counted. A log whose seal is
+ * noted was durable: it is there, all of it, and the same. */
+static bool log_verify(
+    const struct bytes_source *from, struct verify_log log, int *looks, struct verify_report *out, struct err *err)
 {
     int64_t bytes = 0;
     struct log_seal now = { 0 };
@@ -84,12 +88,14 @@ static bool log_verify(const struct bytes_source *from, struct verify_log log, i
         return true;
     if (out->logs_short++ == 0)
         snprintf(out->log_missing, sizeof out->log_missing,
-                 "the log of task %" PRId64 ", attempt %" PRId64 " has %" PRId64 " of the %" PRId64 " bytes that were reported", log.task,
-                 log.number, bytes, log.bytes);
+            "the log of task %" PRId64 ", attempt %" PRId64 " has %" PRId64 " of the %" PRId64
+            " bytes that were reported",
+            log.task, log.number, bytes, log.bytes);
     return true;
 }
 
-/* The next {"name":...,"bytes":N,"sha256":"HEX"...} of a list as api/artifacts.c writes it: a quote inside a name is escaped. */
+/* The next {"name":...,"bytes":N,"sha256":"HEX"...} of a list as api/artifacts.c writes it: a quote inside a name is
+ * escaped. */
 static bool listed_cut(struct str *rest, int64_t *out_bytes, char out_hex[BLOB_HEX + 1])
 {
     static const char bytes_word[] = "\"bytes\":", hash_word[] = "\"sha256\":\"";
@@ -124,7 +130,8 @@ static bool list_is_old(const struct bytes_source *from, const struct verify_fil
     return old;
 }
 
-static bool files_verify(const struct bytes_source *from, const struct verify_files *files, struct verify_report *out, struct err *err)
+static bool files_verify(
+    const struct bytes_source *from, const struct verify_files *files, struct verify_report *out, struct err *err)
 {
     struct str rest = files->list;
     int64_t bytes, found;
@@ -140,14 +147,17 @@ static bool files_verify(const struct bytes_source *from, const struct verify_fi
         if (list_is_old(from, files, err))
             return true;
         if (found < 0)
-            return fault(out, "a kept file of task %" PRId64 " is missing: sha256 %.16s..., %" PRId64 " bytes", files->task, hex, bytes);
-        return fault(out, "a kept file of task %" PRId64 " has other bytes than were kept: sha256 %.16s..., %" PRId64 " bytes", files->task,
-                     hex, bytes);
+            return fault(out, "a kept file of task %" PRId64 " is missing: sha256 %.16s..., %" PRId64 " bytes",
+                files->task, hex, bytes);
+        return fault(out,
+            "a kept file of task %" PRId64 " has other bytes than were kept: sha256 %.16s..., %" PRId64 " bytes",
+            files->task, hex, bytes);
     }
     return true;
 }
 
-static bool logs_verify_all(const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+static bool logs_verify_all(
+    const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct verify_log logs[PART_ROWS];
     int64_t task = 0, grant = 0;
@@ -168,7 +178,8 @@ static bool logs_verify_all(const struct bytes_source *from, const struct verify
     }
 }
 
-static bool files_verify_all(const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+static bool files_verify_all(
+    const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct verify_files files[PART_ROWS];
     struct arena arena = { 0 };
@@ -188,7 +199,8 @@ static bool files_verify_all(const struct bytes_source *from, const struct verif
     return ok;
 }
 
-bool bytes_verify(const struct bytes_source *source, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+bool bytes_verify(
+    const struct bytes_source *source, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     return (logs_verify_all(source, wish, out, err) && files_verify_all(source, wish, out, err)) || !out->ok;
 }

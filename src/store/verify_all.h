@@ -1,4 +1,5 @@
-/* verify_all: what `weir verify` looks at besides the history and the rows; private to store. A store gives it rows and bytes. */
+/* verify_all: what `weir verify` looks at besides the history and the rows; private to store. A store gives it rows and
+ * bytes. */
 #ifndef WEIR_STORE_VERIFY_ALL_H
 #define WEIR_STORE_VERIFY_ALL_H
 
@@ -6,26 +7,41 @@
 #include "store/blobs.h"
 #include "store/store.h"
 
-/* An ended attempt. bytes: as reported, -1: not; seal: what its log was when it was sealed, seal.bytes -1: that isn't noted. */
-struct verify_log { int64_t task, grant, number, bytes; bool pruned; struct log_seal seal; };
-struct verify_files { int64_t task; struct str list; };                 /* the list of kept files of a task's outputs; or empty */
+/* An ended attempt. bytes: as reported, -1: not; seal: what its log was when it was sealed, seal.bytes -1: that isn't
+ * noted. */
+struct verify_log {
+    int64_t task, grant, number, bytes;
+    bool pruned;
+    struct log_seal seal;
+};
+/* the list of kept files of a task's outputs; or empty */
+struct verify_files {
+    int64_t task;
+    struct str list;
+};
 
 /* Rows come in parts, ascending, each read for itself; *out_n 0: no more. Bytes are read without any snapshot. */
 struct bytes_source {
     void *owner;
-    bool (*logs)(void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err);
-    bool (*files)(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n, struct err *err);
-    /* log: all bytes that there are, log tail included, read through; 0: none. *out: those without the tail; their hash, of a log whose
-     * seal is noted. ERR_corrupt: what is there can't be read. */
+    bool (*logs)(
+        void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err);
+    bool (*files)(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n,
+        struct err *err);
+    /* log: all bytes that there are, log tail included, read through; 0: none. *out: those without the tail; their
+     * hash, of a log whose seal is noted. ERR_corrupt: what is there can't be read. */
     bool (*log)(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err);
     /* file: its size and the hash of its bytes; -1: there is none. */
     bool (*file)(void *owner, const char *hex, int64_t *out_bytes, char out_hex[BLOB_HEX + 1], struct err *err);
 };
-bool bytes_verify(const struct bytes_source *source, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+bool bytes_verify(
+    const struct bytes_source *source, const struct verify_wish *wish, struct verify_report *out, struct err *err);
 
-bool sqlite_verify_database(const char *dir, const struct verify_wish *wish, struct verify_report *out, struct err *err);
-bool sqlite_verify_bytes(const char *dir, const char *data_dir, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+bool sqlite_verify_database(
+    const char *dir, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+bool sqlite_verify_bytes(
+    const char *dir, const char *data_dir, const struct verify_wish *wish, struct verify_report *out, struct err *err);
 bool postgres_verify_database(const struct store_config *config, struct verify_report *out, struct err *err);
-bool postgres_verify_bytes(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+bool postgres_verify_bytes(
+    const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
 
 #endif

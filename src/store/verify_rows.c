@@ -1,11 +1,12 @@
 /* verify_rows: what the history says of rows, folded, and rows compared with it. See verify_rows.h.
  *
- * Most tables: a hash table from a row's key to its tag. Those that grow with every task have less: the tag of a task's row and the tags of
- * its attempts' rows together (their xor) by its id; specs by ranges. Attempts that were lost are the only ones whose row is written again:
- * their tags are kept one by one too.
+ * Most tables: a hash table from a row's key to its tag. Those that grow with every task have less: the tag of a task's
+ * row and the tags of its attempts' rows together (their xor) by its id; specs by ranges. Attempts that were lost are
+ * the only ones whose row is written again: their tags are kept one by one too.
  *
- * Beside a running server rows come and go while a table is walked: each step folds first what was committed, so that a row is compared
- * with what its snapshot must have; a row that came after the walk began need not be met, one that was there before must be. */
+ * Beside a running server rows come and go while a table is walked: each step folds first what was committed, so that a
+ * row is compared with what its snapshot must have; a row that came after the walk began need not be met, one that was
+ * there before must be. */
 #include "store/verify_rows.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@
 #define SEEN (UINT64_C(1) << 62)  /* by the walk */
 #define USED (UINT64_C(1) << 61)  /* of a slot: also when its row was removed */
 
-/* --- tables --------------------------------------------------------------------------------------------------------------------------- */
+/* --- tables --- */
 
 static uint64_t pair_key(int64_t a, int64_t b)
 {
@@ -76,7 +77,7 @@ static void table_clear(struct known_table *t)
     *t = (struct known_table){ .walking = t->walking };
 }
 
-/* --- the history ---------------------------------------------------------------------------------------------------------------------- */
+/* --- the history --- */
 
 void rows_known_init(struct rows_known *k, const uint8_t key[CHAIN_KEY_BYTES])
 {
@@ -234,7 +235,7 @@ bool rows_fold(struct rows_known *k, struct str tags, const int32_t *grants, siz
     return !bad;
 }
 
-/* --- rows ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static bool fault(char *out, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static bool fault(char *out, size_t size, const char *fmt, ...)
@@ -322,8 +323,10 @@ static uint64_t row_tag(struct rows_known *k, const struct copy_cell *cells, con
 static bool attempts_compare(struct rows_known *k, int64_t upto, char *out, size_t size)
 {
     for (; k->last < upto; k->last++, k->fold = 0)
-        if (k->last > 0 && (size_t)k->last < k->n_tasks && k->attempts[k->last] & KNOWN && (k->attempts[k->last] & TAG_MASK) != k->fold)
-            return fault(out, size, "the attempts of task %" PRId64 " aren't those of the history: changed, added or removed", k->last);
+        if (k->last > 0 && (size_t)k->last < k->n_tasks && k->attempts[k->last] & KNOWN &&
+            (k->attempts[k->last] & TAG_MASK) != k->fold)
+            return fault(out, size,
+                "the attempts of task %" PRId64 " aren't those of the history: changed, added or removed", k->last);
     return true;
 }
 
@@ -364,7 +367,8 @@ static bool spec_check(struct rows_known *k, int64_t id, uint64_t tag, char *out
     return true;
 }
 
-/* Keys may come in turns without events, and go without a word when they expire; the lane `all` may come with a restore. */
+/* Keys may come in turns without events, and go without a word when they expire; the lane `all` may come with a
+ * restore. */
 static bool unknown_allowed(const struct rows_known *k, const struct copy_cell *cells)
 {
     return !k->whole || k->at == TAG_idempotency || (k->at == TAG_lane && cells[0].number == 0);
@@ -383,19 +387,22 @@ bool rows_check(struct rows_known *k, const struct copy_cell *cells, const char 
     if (k->at == TAG_task) {
         uint64_t known = cells[0].number > 0 && (size_t)cells[0].number < k->n_tasks ? k->tasks[cells[0].number] : 0;
         return !known || (known & TAG_MASK) == tag ||
-               fault(out, size, "the row of task %" PRId64 " isn't as the history left it: it was changed", cells[0].number);
+               fault(out, size, "the row of task %" PRId64 " isn't as the history left it: it was changed",
+                   cells[0].number);
     }
-    uint64_t key = facts->key == TAG_KEY_HASH ? tag_id_of(&k->tagger)
-                 : facts->key == TAG_KEY_PAIR ? pair_key(cells[0].number, cells[1].number)
-                                              : (uint64_t)cells[0].number;
+    uint64_t key = facts->key == TAG_KEY_HASH   ? tag_id_of(&k->tagger)
+                   : facts->key == TAG_KEY_PAIR ? pair_key(cells[0].number, cells[1].number)
+                                                : (uint64_t)cells[0].number;
     char name[64] = "";
     if (types[0] == 'i')
         snprintf(name, sizeof name, " %" PRId64, cells[0].number);
     else
-        snprintf(name, sizeof name, " '%.*s'", (int)(cells[0].bytes.len < 40 ? cells[0].bytes.len : 40), cells[0].bytes.ptr);
+        snprintf(
+            name, sizeof name, " '%.*s'", (int)(cells[0].bytes.len < 40 ? cells[0].bytes.len : 40), cells[0].bytes.ptr);
     struct known_tag *known = table_find(&k->tables[k->at], key);
     if (!known)
-        return unknown_allowed(k, cells) || fault(out, size, "%s: there is a row%s that the history doesn't know", facts->table, name);
+        return unknown_allowed(k, cells) ||
+               fault(out, size, "%s: there is a row%s that the history doesn't know", facts->table, name);
     known->tag |= SEEN;
     return (known->tag & TAG_MASK) == tag ||
            fault(out, size, "%s: the row%s isn't as the history left it: it was changed", facts->table, name);
@@ -406,8 +413,9 @@ static bool ranges_end(struct rows_known *k, char *out, size_t size)
     for (size_t i = 0; i < k->n_ranges; i++) {
         const struct known_range *range = &k->ranges[i];
         if (!range->late && (range->n_found != range->n || range->found != range->fold))
-            return fault(out, size, "spec: of the rows %" PRId64 " to %" PRId64 " one isn't as the history left it: changed or removed",
-                         range->first, range->first + range->n - 1);
+            return fault(out, size,
+                "spec: of the rows %" PRId64 " to %" PRId64 " one isn't as the history left it: changed or removed",
+                range->first, range->first + range->n - 1);
     }
     return true;
 }

@@ -1,19 +1,28 @@
-/* verify_rows: what the history says of rows (store/tags.h), folded turn by turn, and rows compared with it; private to store.
+/* verify_rows: what the history says of rows (store/tags.h), folded turn by turn, and rows compared with it; private to
+ * store.
  *
- * Memory: 16 bytes a task, 40 a turn that made specs, about 30 a row of the other tables; what was removed is given back. */
+ * Memory: 16 bytes a task, 40 a turn that made specs, about 30 a row of the other tables; what was removed is given
+ * back. */
 #ifndef WEIR_STORE_VERIFY_ROWS_H
 #define WEIR_STORE_VERIFY_ROWS_H
 
 #include "store/copy.h"
 #include "store/tags.h"
 
-struct known_tag { uint64_t key, tag; }; /* tag: with the bits of verify_rows.c */
+struct known_tag {
+    uint64_t key, tag;
+}; /* tag: with the bits of verify_rows.c */
 struct known_table {
     struct known_tag *slots;
     size_t n_slots, n_used;
     bool walking; /* its rows are being compared: what comes now need not be met */
 };
-struct known_range { int64_t first, n; uint64_t fold, found; int64_t n_found; bool late; };
+struct known_range {
+    int64_t first, n;
+    uint64_t fold, found;
+    int64_t n_found;
+    bool late;
+};
 
 struct rows_known {
     struct tagger tagger;
@@ -27,9 +36,9 @@ struct rows_known {
     enum tag_table at;
     int columns[COPY_COLUMNS_MAX]; /* where those under the tag stand in a row */
     int n_columns;
-    int64_t last;                  /* task: attempts up to this one are compared; spec: rows up to this id */
+    int64_t last; /* task: attempts up to this one are compared; spec: rows up to this id */
     uint64_t fold;
-    struct copy_cell key[4];       /* behind which the walk goes on */
+    struct copy_cell key[4]; /* behind which the walk goes on */
     struct buf key_texts[4];
     int64_t rows;
 };

@@ -1,7 +1,7 @@
 /* conf: all settings in one table; each gets its value from the first source that has one.
  *
- * Owns the names of the settings, their defaults and their precedence. It promises that every fault of every source is told in one go, and
- * that conf_show prints what is in force. It fails by diagnostics. */
+ * Owns the names of the settings, their defaults and their precedence. It promises that every fault of every source is
+ * told in one go, and that conf_show prints what is in force. It fails by diagnostics. */
 #include "text/conf.h"
 
 #include <string.h>
@@ -13,7 +13,10 @@
 #define DAY_MS (24 * 60 * MINUTE_MS)
 #define TEBIBYTE ((int64_t)1 << 40)
 
-#define SETTING(name, type, field, ...) { .key = name, .kind = type, .offset = offsetof(struct conf, field), __VA_ARGS__ }
+#define SETTING(name, type, field, ...) \
+    { \
+        .key = name, .kind = type, .offset = offsetof(struct conf, field), __VA_ARGS__ \
+    }
 static const struct conf_setting settings[] = {
     SETTING("data", CONF_PATH, data, .normal = NULL),
     SETTING("store", CONF_TEXT, store, .check = conf_check_store),
@@ -44,16 +47,22 @@ static const struct conf_setting settings[] = {
     SETTING("hooks.after_perform", CONF_LIST, hooks.after_perform, .check = conf_check_program),
     SETTING("changesets.base", CONF_PATH, changesets.base, .normal = NULL),
     SETTING("changesets.approval", CONF_LIST, changesets.approval, .check = conf_check_movetype),
-    SETTING("changesets.rollback_limit", CONF_COUNT, changesets.rollback_limit, .min = 1, .max = 1000000, .normal = "50"),
-    SETTING("changesets.limits.unpacked", CONF_SIZE, changesets.limits.unpacked_bytes, .min = 1, .max = TEBIBYTE, .normal = "1GiB"),
-    SETTING("changesets.limits.files", CONF_COUNT, changesets.limits.files, .min = 1, .max = 10000000, .normal = "10000"),
-    SETTING("changesets.limits.meta", CONF_SIZE, changesets.limits.meta_bytes, .min = 1, .max = 1 << 30, .normal = "1MiB"),
-    SETTING("changesets.limits.path", CONF_COUNT, changesets.limits.path_bytes, .min = 1, .max = 4096, .normal = "1024"),
+    SETTING(
+        "changesets.rollback_limit", CONF_COUNT, changesets.rollback_limit, .min = 1, .max = 1000000, .normal = "50"),
+    SETTING("changesets.limits.unpacked", CONF_SIZE, changesets.limits.unpacked_bytes, .min = 1, .max = TEBIBYTE,
+        .normal = "1GiB"),
+    SETTING(
+        "changesets.limits.files", CONF_COUNT, changesets.limits.files, .min = 1, .max = 10000000, .normal = "10000"),
+    SETTING(
+        "changesets.limits.meta", CONF_SIZE, changesets.limits.meta_bytes, .min = 1, .max = 1 << 30, .normal = "1MiB"),
+    SETTING(
+        "changesets.limits.path", CONF_COUNT, changesets.limits.path_bytes, .min = 1, .max = 4096, .normal = "1024"),
     SETTING("changesets.limits.depth", CONF_COUNT, changesets.limits.depth, .min = 1, .max = 1024, .normal = "64"),
     SETTING("targets", CONF_NODE, targets, .shape = conf_shape_targets),
     SETTING("resque", CONF_NODE, resque, .shape = conf_shape_resque),
     SETTING("screwdriver", CONF_NODE, screwdriver, .shape = conf_shape_screwdriver),
-    SETTING("retention.history", CONF_HISTORY, history_ms, .min = 60 * MINUTE_MS, .max = 36500 * DAY_MS, .normal = "forever"),
+    SETTING("retention.history", CONF_HISTORY, history_ms, .min = 60 * MINUTE_MS, .max = 36500 * DAY_MS,
+        .normal = "forever"),
 };
 #undef SETTING
 #define N_SETTINGS (sizeof settings / sizeof settings[0])
@@ -133,7 +142,8 @@ static void section_find(struct load *load, const struct doc_node *node, size_t 
     struct str before = { 0 };
     for (size_t i = 0; i < N_SETTINGS; i++) {
         struct str part, deeper;
-        if (!same_section(settings[i].key, settings[first].key, depth) || !key_part(settings[i].key, depth, &part) || str_eq(part, before))
+        if (!same_section(settings[i].key, settings[first].key, depth) || !key_part(settings[i].key, depth, &part) ||
+            str_eq(part, before))
             continue;
         before = part;
         const char *key = str_dupz(load->arena, part);
@@ -238,10 +248,12 @@ static void setting_load(struct load *load, size_t i)
         struct str normal = default_text(load, &settings[i]);
         node = normal.len > 0 ? text_node(load, normal) : NULL;
     }
-    struct node_context context = { value->origin == CONF_FILE ? load->input->file : file, load->arena, load->diags, NULL };
+    struct node_context context = { value->origin == CONF_FILE ? load->input->file : file, load->arena, load->diags,
+        NULL };
     if (node == NULL || !conf_value_set(&context, &settings[i], node, load->input->cwd, load->conf))
         return;
-    struct str *made = settings[i].kind == CONF_PATH ? (struct str *)(void *)((char *)load->conf + settings[i].offset) : NULL;
+    struct str *made =
+        settings[i].kind == CONF_PATH ? (struct str *)(void *)((char *)load->conf + settings[i].offset) : NULL;
     value->text = conf_value_show(load->arena, made != NULL ? text_node(load, *made) : node);
 }
 
@@ -270,7 +282,8 @@ static void option_fault(struct load *load, const struct conf_option *option)
 /* tls_check: a certificate without its key, or the other way round, at the place of the one that is there. */
 static void tls_check(struct load *load)
 {
-    bool certificate = load->conf->tls.certificate.len > 0, key = load->conf->tls.key.len > 0, ca = load->conf->tls.client_ca.len > 0;
+    bool certificate = load->conf->tls.certificate.len > 0, key = load->conf->tls.key.len > 0,
+         ca = load->conf->tls.client_ca.len > 0;
     if (certificate == key && (certificate || !ca))
         return;
     struct diag_file *file = ARENA_NEW(load->arena, struct diag_file);
@@ -293,7 +306,8 @@ static void site_check(struct load *load)
     for (size_t i = 0; i < N_SETTINGS; i++)
         for (size_t k = 0; k < SITE_KEYS; k++)
             if (load->found[i] != NULL && str_eqz(str_of(settings[i].key), site_key_name(k)) && !site_fits(&site, k))
-                diag_error(load->diags, (struct diag_place){ load->input->file, load->found[i]->line, load->found[i]->column },
+                diag_error(load->diags,
+                    (struct diag_place){ load->input->file, load->found[i]->line, load->found[i]->column },
                     "'%s' is too large: with everything written out it must stay below 1 MiB", settings[i].key);
 }
 

@@ -1,7 +1,7 @@
 /* conf_site: see conf_site.h.
  *
- * Owns which keys are the site's. Promises that a body which was written is read back as the same values, and that a document with any
- * fault changes nothing. */
+ * Owns which keys are the site's. Promises that a body which was written is read back as the same values, and that a
+ * document with any fault changes nothing. */
 #include "text/conf_site.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #define HISTORY_MS_MIN ((int64_t)3600 * 1000)
 #define HISTORY_MS_MAX ((int64_t)36500 * 24 * 3600 * 1000)
 
-/* ---- the keys ---- */
+/* --- the keys --- */
 
 static void semaphores_write(struct buf *out, const struct site_conf *conf)
 {
@@ -46,8 +46,11 @@ static bool tenants_set(const struct node_context *context, const struct doc_nod
 
 static bool retention_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
 {
-    static const struct conf_setting history = { .key = "retention.history", .kind = CONF_HISTORY, .min = HISTORY_MS_MIN,
-        .max = HISTORY_MS_MAX, .offset = offsetof(struct conf, history_ms) };
+    static const struct conf_setting history = { .key = "retention.history",
+        .kind = CONF_HISTORY,
+        .min = HISTORY_MS_MIN,
+        .max = HISTORY_MS_MAX,
+        .offset = offsetof(struct conf, history_ms) };
     struct node_reader reader;
     struct conf conf = { .history_ms = -1 };
     size_t before = context->diags->n_errors;
@@ -127,7 +130,7 @@ void site_copy(struct arena *arena, const struct site_conf *from, struct site_co
     buf_release(&text);
 }
 
-/* ---- of files ---- */
+/* --- of files --- */
 
 /* section_of: the first part of a dotted key. */
 static struct str section_of(const char *key)
@@ -139,7 +142,9 @@ static struct str section_of(const char *key)
 
 void site_of(const struct conf *conf, struct site_conf *out)
 {
-    *out = (struct site_conf){ .semaphores = conf->semaphores, .tenants = conf->tenants, .history_ms = conf->history_ms,
+    *out = (struct site_conf){ .semaphores = conf->semaphores,
+        .tenants = conf->tenants,
+        .history_ms = conf->history_ms,
         .silent = (1U << SITE_KEYS) - 1 };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++)
         for (size_t k = 0; k < SITE_KEYS; k++)
@@ -159,7 +164,8 @@ static void foreign_say(const struct node_context *context, const struct doc_nod
         }
     for (size_t i = 0; conf_setting_key(i) != NULL; i++)
         if (str_eq(key->text, section_of(conf_setting_key(i)))) {
-            node_fault(context, key, "'%.*s' is one server's, not the site's: it stands in that server's weir.yaml", STR_ARG(key->text));
+            node_fault(context, key, "'%.*s' is one server's, not the site's: it stands in that server's weir.yaml",
+                STR_ARG(key->text));
             return;
         }
     for (size_t k = 0; k < SITE_KEYS; k++)
@@ -186,13 +192,14 @@ bool site_parse(const struct diag_file *file, struct arena *arena, struct diags 
             }
             out->silent &= ~(1U << k);
             if (!node_is_null(pair->value) && keys[k].set(&context, pair->value, out) && !site_fits(out, k))
-                node_fault(&context, pair->key, "'%s' is too large: with everything written out it must stay below 1 MiB", keys[k].name);
+                node_fault(&context, pair->key,
+                    "'%s' is too large: with everything written out it must stay below 1 MiB", keys[k].name);
         }
     diags_sort(diags);
     return diags->n_errors == before;
 }
 
-/* ---- what is different ---- */
+/* --- what is different --- */
 
 struct changes_list {
     struct arena *arena;
@@ -205,7 +212,8 @@ static struct str shown(struct arena *arena, const struct doc_node *node)
     return node != NULL ? conf_value_show(arena, node) : (struct str){ 0 };
 }
 
-static void compare(struct changes_list *list, struct str path, const struct doc_node *before, const struct doc_node *after)
+static void compare(
+    struct changes_list *list, struct str path, const struct doc_node *before, const struct doc_node *after)
 {
     bool deeper = before != NULL && after != NULL && before->kind == NODE_MAPPING && after->kind == NODE_MAPPING;
     if (!deeper) {
@@ -216,7 +224,8 @@ static void compare(struct changes_list *list, struct str path, const struct doc
     }
     for (size_t i = 0; i < before->n; i++) {
         struct str name = before->pairs[i].key->text;
-        compare(list, str_fmt(list->arena, "%.*s.%.*s", STR_ARG(path), STR_ARG(name)), before->pairs[i].value, node_find(after, name));
+        compare(list, str_fmt(list->arena, "%.*s.%.*s", STR_ARG(path), STR_ARG(name)), before->pairs[i].value,
+            node_find(after, name));
     }
     for (size_t i = 0; i < after->n; i++) {
         struct str name = after->pairs[i].key->text;

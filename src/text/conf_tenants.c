@@ -5,8 +5,8 @@
  *         semaphores: {licence: 2}
  *         quotas: {tasks: 10000, running: 20, logs: 10GiB}
  *
- * It promises that what is written for some values is read back as these values, whoever wrote it. It fails by diagnostics, in the words of
- * the file. */
+ * It promises that what is written for some values is read back as these values, whoever wrote it. It fails by
+ * diagnostics, in the words of the file. */
 #include <string.h>
 
 #include "text/conf_value.h"
@@ -17,7 +17,8 @@ enum { TENANTS_MAX = 1000, LIMIT_MAX = 1000000 };
 #define COUNT_MAX ((int64_t)1 << 40)
 #define SITE_BYTES_MAX ((size_t)1 << 20)
 
-bool conf_semaphores_set(const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out)
+bool conf_semaphores_set(
+    const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out)
 {
     struct node_reader reader; /* for the sentence when it isn't a mapping */
     if (!node_read_begin(&reader, context, node, key))
@@ -45,8 +46,8 @@ static bool quotas_set(const struct node_context *context, const struct doc_node
     for (int q = 0; q < QUOTA_COUNT; q++) {
         uint64_t bytes;
         if (q != QUOTA_logs && q != QUOTA_files)
-            node_read_i64(&reader, quota_name((enum quota)q), q == QUOTA_requests || q == QUOTA_running ? 1 : 0, COUNT_MAX,
-                &out->quotas[q]);
+            node_read_i64(&reader, quota_name((enum quota)q), q == QUOTA_requests || q == QUOTA_running ? 1 : 0,
+                COUNT_MAX, &out->quotas[q]);
         else if (node_read_size(&reader, quota_name((enum quota)q), &bytes))
             out->quotas[q] = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
     }
@@ -65,7 +66,8 @@ static bool tenant_set(const struct node_context *context, const struct node_pai
         return ok;
     if (!node_read_begin(&reader, context, pair->value, "tenant"))
         return false;
-    const struct doc_node *semaphores = node_read_mapping(&reader, "semaphores"), *quotas = node_read_mapping(&reader, "quotas");
+    const struct doc_node *semaphores = node_read_mapping(&reader, "semaphores"),
+                          *quotas = node_read_mapping(&reader, "quotas");
     if (semaphores != NULL)
         ok = conf_semaphores_set(context, "semaphores", semaphores, &out->semaphores) && ok;
     if (quotas != NULL)
@@ -91,7 +93,7 @@ bool conf_tenants_set(const struct node_context *context, const struct doc_node 
     return true;
 }
 
-/* ---- as the store keeps them ---- */
+/* --- as the store keeps them --- */
 
 static void semaphores_write(struct json *json, const struct conf_semaphores *semaphores)
 {

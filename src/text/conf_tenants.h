@@ -1,4 +1,5 @@
-/* conf_tenants: what `semaphores:` and `tenants:` of the configuration say; see conf_tenants.c for how they are written. */
+/* conf_tenants: what `semaphores:` and `tenants:` of the configuration say; see conf_tenants.c for how they are
+ * written. */
 #ifndef WEIR_TEXT_CONF_TENANTS_H
 #define WEIR_TEXT_CONF_TENANTS_H
 
@@ -24,8 +25,8 @@ struct conf_tenants {
     size_t n;
 };
 
-/* What the site's keys are kept as, so that servers which share a store can compare them: JSON, the same text for the same values.
- * conf_tenants_parse takes what the writer gave; false: it didn't give that. */
+/* What the site's keys are kept as, so that servers which share a store can compare them: JSON, the same text for the
+ * same values. conf_tenants_parse takes what the writer gave; false: it didn't give that. */
 void conf_semaphores_write(struct buf *out, const struct conf_semaphores *semaphores);
 void conf_tenants_write(struct buf *out, const struct conf_tenants *tenants);
 bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out);

@@ -19,7 +19,8 @@ bool conf_check_filled(const struct node_context *context, const struct doc_node
 
 bool conf_check_store(const struct node_context *context, const struct doc_node *node, struct str text)
 {
-    if (str_starts(text, STR("sqlite:///")) || str_starts(text, STR("postgresql://")) || str_starts(text, STR("postgres://")))
+    if (str_starts(text, STR("sqlite:///")) || str_starts(text, STR("postgresql://")) ||
+        str_starts(text, STR("postgres://")))
         return true;
     node_fault(context, node, "a store is sqlite:///DIRECTORY or postgresql://...");
     if (str_starts(text, STR("/")))
@@ -46,7 +47,8 @@ bool conf_check_listen(const struct node_context *context, const struct doc_node
     ptrdiff_t colon = str_rindex(text, ':');
     struct str host = colon < 0 ? text : str_sub(text, 0, (size_t)colon);
     int64_t port = -1;
-    bool ported = colon >= 0 && str_to_i64(str_sub(text, (size_t)colon + 1, text.len), &port) && port >= 0 && port <= 65535;
+    bool ported =
+        colon >= 0 && str_to_i64(str_sub(text, (size_t)colon + 1, text.len), &port) && port >= 0 && port <= 65535;
     bool bracketed = host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']';
     bool plain = host.len > 0 && host.ptr[0] != '[' && str_index(host, ':') < 0;
     if (ported && (bracketed || plain))
@@ -76,17 +78,19 @@ bool conf_check_movetype(const struct node_context *context, const struct doc_no
     return false;
 }
 
-static bool text_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str *out)
+static bool text_set(const struct node_context *context, const struct conf_setting *setting,
+    const struct doc_node *node, struct str *out)
 {
     struct str text;
-    if (!node_str(context, node, setting->key, &text) || (setting->check != NULL && !setting->check(context, node, text)))
+    if (!node_str(context, node, setting->key, &text) ||
+        (setting->check != NULL && !setting->check(context, node, text)))
         return false;
     *out = text;
     return true;
 }
 
-static bool path_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str cwd, struct str *out)
+static bool path_set(const struct node_context *context, const struct conf_setting *setting,
+    const struct doc_node *node, struct str cwd, struct str *out)
 {
     struct str path;
     if (!node_str(context, node, setting->key, &path) || !conf_check_filled(context, node, path))
@@ -98,7 +102,8 @@ static bool path_set(
     return true;
 }
 
-static bool duration_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, int64_t *out)
+static bool duration_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, int64_t *out)
 {
     int64_t ms;
     if (!node_duration(context, node, setting->key, &ms))
@@ -111,7 +116,8 @@ static bool duration_set(const struct node_context *context, const struct conf_s
     return true;
 }
 
-static bool size_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, uint64_t *out)
+static bool size_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, uint64_t *out)
 {
     uint64_t bytes;
     if (!node_size(context, node, setting->key, &bytes))
@@ -124,8 +130,8 @@ static bool size_set(const struct node_context *context, const struct conf_setti
     return true;
 }
 
-static bool list_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct conf_list *out)
+static bool list_set(const struct node_context *context, const struct conf_setting *setting,
+    const struct doc_node *node, struct conf_list *out)
 {
     struct conf_list list;
     bool ok = node_strs(context, node, setting->key, &list.items, &list.n);
@@ -142,13 +148,14 @@ static int label_compare(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-static bool label_add(
-    const struct node_context *context, const struct doc_node *node, struct str name, struct str value, struct conf_labels *labels)
+static bool label_add(const struct node_context *context, const struct doc_node *node, struct str name,
+    struct str value, struct conf_labels *labels)
 {
     if (!conf_check_name(context, node, name))
         return false;
     if (value.len == 0 || value.len > LABEL_BYTES_MAX)
-        return node_fault(context, node, "the label '%.*s' needs a value of 1 to %d bytes", STR_ARG(name), LABEL_BYTES_MAX);
+        return node_fault(
+            context, node, "the label '%.*s' needs a value of 1 to %d bytes", STR_ARG(name), LABEL_BYTES_MAX);
     for (size_t i = 0; i < value.len; i++)
         if ((unsigned char)value.ptr[i] < 0x20 || value.ptr[i] == 0x7f)
             return node_fault(context, node, "the label '%.*s' has a control character in its value", STR_ARG(name));
@@ -160,8 +167,8 @@ static bool label_add(
 }
 
 /* labels_set: {os: linux} in the file; os=linux, repeated, as option; os=linux,cc=gcc as variable. */
-static bool labels_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct conf_labels *out)
+static bool labels_set(const struct node_context *context, const struct conf_setting *setting,
+    const struct doc_node *node, struct conf_labels *out)
 {
     struct conf_labels labels = { 0 };
     bool ok = true;
@@ -185,7 +192,8 @@ static bool labels_set(
                 ptrdiff_t equals = str_index(head, '=');
                 if (equals < 0)
                     return node_fault(context, node, "the label '%.*s' isn't NAME=VALUE", STR_ARG(diag_shown(head)));
-                ok = label_add(context, node, str_sub(head, 0, (size_t)equals), str_sub(head, (size_t)equals + 1, head.len), &labels);
+                ok = label_add(context, node, str_sub(head, 0, (size_t)equals),
+                    str_sub(head, (size_t)equals + 1, head.len), &labels);
             }
         }
     }
@@ -197,8 +205,8 @@ static bool labels_set(
     return true;
 }
 
-static bool node_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, const struct doc_node **out)
+static bool node_set(const struct node_context *context, const struct conf_setting *setting,
+    const struct doc_node *node, const struct doc_node **out)
 {
     size_t before = context->diags->n_errors;
     setting->shape(context, node);
@@ -208,8 +216,8 @@ static bool node_set(
     return true;
 }
 
-bool conf_value_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str cwd, struct conf *conf)
+bool conf_value_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node,
+    struct str cwd, struct conf *conf)
 {
     void *at = (char *)conf + setting->offset;
     switch (setting->kind) {
@@ -289,8 +297,8 @@ static void resque_shape(const struct node_context *context, const struct doc_no
     const struct doc_node *at = node_read_any(&reader, "url");
     if (at == NULL)
         node_fault(context, node, "'url' is missing, such as redis://127.0.0.1:6379/0");
-    else if (node_str(context, at, "url", &url) && !str_starts(url, STR("redis://")) && !str_starts(url, STR("rediss://")) &&
-             !str_starts(url, STR("unix://")))
+    else if (node_str(context, at, "url", &url) && !str_starts(url, STR("redis://")) &&
+             !str_starts(url, STR("rediss://")) && !str_starts(url, STR("unix://")))
         node_fault(context, at, "'url' must begin with redis://, rediss:// or unix://");
     node_read_str(&reader, "namespace", &namespace);
     node_read_strs(&reader, "queues", &queues, &n);
@@ -333,8 +341,8 @@ static struct str password_hide(struct arena *arena, struct str text)
         struct str authority = str_sub(rest, 0, end);
         ptrdiff_t at = str_rindex(authority, '@'), colon = str_index(authority, ':');
         if (at >= 0 && colon >= 0 && colon < at)
-            return str_fmt(
-                arena, "%.*s***%.*s", STR_ARG(str_sub(text, 0, i + 3 + (size_t)colon + 1)), STR_ARG(str_sub(rest, (size_t)at, rest.len)));
+            return str_fmt(arena, "%.*s***%.*s", STR_ARG(str_sub(text, 0, i + 3 + (size_t)colon + 1)),
+                STR_ARG(str_sub(rest, (size_t)at, rest.len)));
         break;
     }
     return text;

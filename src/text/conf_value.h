@@ -31,14 +31,15 @@ struct conf_setting {
 };
 
 /* conf_value_set: false and a fault when the node isn't a value of the setting. */
-bool conf_value_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str cwd, struct conf *conf);
+bool conf_value_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node,
+    struct str cwd, struct conf *conf);
 
 /* conf_value_show: the node as YAML on one line; user:password@ in addresses becomes user:***@. */
 struct str conf_value_show(struct arena *arena, const struct doc_node *node);
 
 /* conf_semaphores_set, conf_tenants_set: likewise, of a mapping. */
-bool conf_semaphores_set(const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out);
+bool conf_semaphores_set(
+    const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out);
 bool conf_tenants_set(const struct node_context *context, const struct doc_node *node, struct conf_tenants *out);
 
 /* Checks of texts and shapes, for the table of settings. */

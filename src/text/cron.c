@@ -1,8 +1,8 @@
 /* cron: patterns of minutes, read strictly, and the arithmetic of when they fire.
  *
- * cron_next walks the pieces of constant offset of the zone. In each, wall clock and UTC differ by a constant, so the next matching
- * wall-clock minute is found field by field. `high` is the wall-clock time that has been reached before: what lies between it and the
- * beginning of a piece was skipped, what lies below it comes a second time. */
+ * cron_next walks the pieces of constant offset of the zone. In each, wall clock and UTC differ by a constant, so the
+ * next matching wall-clock minute is found field by field. `high` is the wall-clock time that has been reached before:
+ * what lies between it and the beginning of a piece was skipped, what lies below it comes a second time. */
 #include "text/cron.h"
 
 #include <stdarg.h>
@@ -22,7 +22,8 @@ struct field_spec {
     const char *const *names; /* NULL: none; names[0] is for `min` */
     unsigned n_names;
 };
-static const char *const month_names[] = { "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC" };
+static const char *const month_names[] = { "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV",
+    "DEC" };
 static const char *const weekday_names[] = { "SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT" };
 enum { MINUTE, HOUR, DAY, MONTH, WEEKDAY, N_FIELDS };
 static const struct field_spec field_specs[N_FIELDS] = {
@@ -100,7 +101,8 @@ static bool value_read(struct reader *r, unsigned *out)
         return fault_at(r->fault, from, "'%.*s' is no %s", STR_ARG(str_sub(word, 0, 20)), r->spec->name);
     }
     if (n < r->spec->min || n > r->spec->max)
-        return fault_at(r->fault, from, "the %s must be from %u to %u, not %u", r->spec->name, r->spec->min, r->spec->max, n);
+        return fault_at(
+            r->fault, from, "the %s must be from %u to %u, not %u", r->spec->name, r->spec->min, r->spec->max, n);
     *out = n;
     return true;
 }
@@ -141,7 +143,8 @@ static bool item_read(struct reader *r, uint64_t *bits)
         high = 6;
     if (take(r, '*') || take(r, '?')) {
         open = true;
-    } else if (r->at < r->end && r->text.ptr[r->at] == 'H' && (r->at + 1 == r->end || !is_letter(r->text.ptr[r->at + 1]))) {
+    } else if (r->at < r->end && r->text.ptr[r->at] == 'H' &&
+               (r->at + 1 == r->end || !is_letter(r->text.ptr[r->at + 1]))) {
         hashed = open = true;
         high = r->spec->hash_max;
         r->at++;
@@ -234,8 +237,8 @@ bool cron_parse(struct str text, struct str key, struct cron *out, struct cron_f
     if (n < N_FIELDS)
         return fault_at(fault, text.len, "there are %zu fields, not 5 (minute hour day month weekday)", n);
     uint64_t weekdays = (bits[WEEKDAY] | bits[WEEKDAY] >> 7) & 0x7f;
-    struct cron cron = { bits[MINUTE], (uint32_t)bits[HOUR], (uint32_t)bits[DAY], (uint32_t)bits[MONTH], (uint32_t)weekdays, any[DAY],
-        any[WEEKDAY] };
+    struct cron cron = { bits[MINUTE], (uint32_t)bits[HOUR], (uint32_t)bits[DAY], (uint32_t)bits[MONTH],
+        (uint32_t)weekdays, any[DAY], any[WEEKDAY] };
     if (!can_match(&cron))
         return fault_at(fault, 0, "there is no such date in any year");
     *out = cron;
@@ -303,7 +306,8 @@ bool cron_next(const struct cron *cron, const struct zone *zone, int64_t after_s
     for (;;) {
         int64_t stop = until < end ? until : end;                /* of this piece, UTC */
         int64_t first = floor_div(start + offset + 59, 60) * 60; /* its first whole minute on the wall clock */
-        if (!rhythm && first > high && first - offset > after_s && first - offset < stop && local_next(cron, high, first) < first) {
+        if (!rhythm && first > high && first - offset > after_s && first - offset < stop &&
+            local_next(cron, high, first) < first) {
             *out_s = first - offset;
             return true;
         }

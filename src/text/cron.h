@@ -1,13 +1,15 @@
 /* cron: five fields (minute hour day month weekday) as a set of minutes of a wall clock, and when it fires.
  *
- * Fields: `*`, `?` (the same), numbers, names (JAN..DEC, SUN..SAT, any case), ranges a-b, lists, steps (/n after `*`, a range, or a value
- * to start from), and `H`: a value that the hash of a key picks, the same for ever: H, H(0-29), H/10, H(0-29)/10. Weekday 7 is Sunday, as 0
- * is. When day and weekday are both restricted, either makes a match, as cron has always done.
+ * Fields: `*`, `?` (the same), numbers, names (JAN..DEC, SUN..SAT, any case), ranges a-b, lists, steps (/n after `*`, a
+ * range, or a value to start from), and `H`: a value that the hash of a key picks, the same for ever: H, H(0-29), H/10,
+ * H(0-29)/10. Weekday 7 is Sunday, as 0 is. When day and weekday are both restricted, either makes a match, as cron has
+ * always done.
  *
- * Changes of the clock. A pattern that names hours means times of day: each wall-clock minute that matches fires once. One that is skipped
- * (spring) fires in the first minute after the gap, together with the others that were skipped; one that comes twice (autumn) fires the
- * first time. A pattern with every hour (`*`, or all 24) means a rhythm: it fires whenever the wall clock matches, so nothing is made up
- * for in spring and both passes fire in autumn; it stays every hour of real time. */
+ * Changes of the clock. A pattern that names hours means times of day: each wall-clock minute that matches fires once.
+ * One that is skipped (spring) fires in the first minute after the gap, together with the others that were skipped; one
+ * that comes twice (autumn) fires the first time. A pattern with every hour (`*`, or all 24) means a rhythm: it fires
+ * whenever the wall clock matches, so nothing is made up for in spring and both passes fire in autumn; it stays every
+ * hour of real time. */
 #ifndef WEIR_TEXT_CRON_H
 #define WEIR_TEXT_CRON_H
 
@@ -24,10 +26,12 @@ struct cron_fault {
     char text[160];
 };
 
-/* cron_parse: false and *fault when it isn't one, or when no date can ever match ("0 0 30 2 *"). `key` is what H hashes. */
+/* cron_parse: false and *fault when it isn't one, or when no date can ever match ("0 0 30 2 *"). `key` is what H
+ * hashes. */
 bool cron_parse(struct str text, struct str key, struct cron *out, struct cron_fault *fault);
 
-/* cron_matches: does the wall clock of the zone show a matching minute at utc_s? (Windows and freezes ask this: both passes match.) */
+/* cron_matches: does the wall clock of the zone show a matching minute at utc_s? (Windows and freezes ask this: both
+ * passes match.) */
 bool cron_matches(const struct cron *cron, const struct zone *zone, int64_t utc_s);
 
 /* cron_next: the first firing later than after_s, in seconds since 1970 UTC. False: none within the next 40 years. */

@@ -1,7 +1,7 @@
 /* diag: collect and show what is wrong with a file.
  *
- * Owns the format of diagnostics as text and as JSON. It promises that no byte of a refused file reaches a terminal as a control
- * character, and that the caret stands under the column. It can't fail. */
+ * Owns the format of diagnostics as text and as JSON. It promises that no byte of a refused file reaches a terminal as
+ * a control character, and that the caret stands under the column. It can't fail. */
 #include "text/diag.h"
 
 #include <string.h>
@@ -15,7 +15,9 @@
 
 static const char *diag_severity_name(enum diag_severity severity)
 {
-    static const char *const names[DIAG_SEVERITY_COUNT] = { [DIAG_NONE] = "", [DIAG_ERROR] = "error", [DIAG_WARNING] = "warning" };
+    static const char *const names[DIAG_SEVERITY_COUNT] = {
+        [DIAG_NONE] = "", [DIAG_ERROR] = "error", [DIAG_WARNING] = "warning"
+    };
     return names[severity];
 }
 
@@ -45,8 +47,8 @@ __attribute__((format(printf, 2, 0))) static struct str text_make(struct arena *
     return out;
 }
 
-__attribute__((format(printf, 4, 0))) static void diag_add(struct diags *diags, struct diag_place place, enum diag_severity severity,
-                                                            const char *fmt, va_list args)
+__attribute__((format(printf, 4, 0))) static void diag_add(
+    struct diags *diags, struct diag_place place, enum diag_severity severity, const char *fmt, va_list args)
 {
     diags->n_errors += severity == DIAG_ERROR;
     if (diags->n >= DIAG_MAX) {
@@ -228,7 +230,8 @@ void diags_json(struct buf *out, const struct diags *diags)
         const struct diag *diag = &diags->items[i];
         json_object_begin(&json);
         json_put_str(&json, "file", diag->place.file->name);
-        json_put_i64(&json, "line", diag->place.line > 0 ? diag->place.line : 1); /* the file as a whole: where it begins */
+        /* the file as a whole: where it begins */
+        json_put_i64(&json, "line", diag->place.line > 0 ? diag->place.line : 1);
         json_put_i64(&json, "column", diag->place.column > 0 ? diag->place.column : 1);
         json_put_z(&json, "severity", diag_severity_name(diag->severity));
         json_put_str(&json, "message", diag->message);

@@ -5,8 +5,8 @@
  *         ^
  *         did you mean 'command'?
  *
- * Lines and columns count from 1, columns in characters. Line 0 means: the whole thing (an option, a variable, a file that is too large).
- * At most DIAG_MAX are kept; n_errors counts on. */
+ * Lines and columns count from 1, columns in characters. Line 0 means: the whole thing (an option, a variable, a file
+ * that is too large). At most DIAG_MAX are kept; n_errors counts on. */
 #ifndef WEIR_TEXT_DIAG_H
 #define WEIR_TEXT_DIAG_H
 
@@ -41,20 +41,25 @@ struct diags {
 };
 
 /* diag_error, diag_warning: add one; both return false so that `return diag_error(...)` reads well. */
-bool diag_error(struct diags *diags, struct diag_place place, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-bool diag_warning(struct diags *diags, struct diag_place place, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+bool diag_error(struct diags *diags, struct diag_place place, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+bool diag_warning(struct diags *diags, struct diag_place place, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
-/* diag_suggest: the sentence that goes with the one added last (nothing if that one was dropped). diag_suggest_closest: "did you mean
- * 'X'?" if one of the candidates looks like what was written. diag_suggest_known: that, or else all that could stand there. */
+/* diag_suggest: the sentence that goes with the one added last (nothing if that one was dropped). diag_suggest_closest:
+ * "did you mean 'X'?" if one of the candidates looks like what was written. diag_suggest_known: that, or else all that
+ * could stand there. */
 void diag_suggest(struct diags *diags, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void diag_suggest_closest(struct diags *diags, struct str written, const struct str *candidates, size_t n);
 void diag_suggest_known(struct diags *diags, struct str written, const struct str *known, size_t n);
 
 void diags_sort(struct diags *diags); /* by file name, line, column; equal ones stay in order */
 void diags_text(struct buf *out, const struct diags *diags);
-void diags_json(struct buf *out, const struct diags *diags); /* [{file, line, column, severity, message, suggestion?}] */
+/* [{file, line, column, severity, message, suggestion?}] */
+void diags_json(struct buf *out, const struct diags *diags);
 
-/* diags_to_err: each as an err_item (code invalid) with file, line and column; for answers of the API. False if there was an error. */
+/* diags_to_err: each as an err_item (code invalid) with file, line and column; for answers of the API. False if there
+ * was an error. */
 bool diags_to_err(const struct diags *diags, struct err *err);
 
 /* diag_place_at: the place of byte `offset` in the file. */

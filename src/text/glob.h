@@ -4,9 +4,9 @@
  *   **     any characters, / too; as a whole part of a path followed by others: no folder, or any folders
  *   \c     the character c                 dir/  everything below dir
  *
- * Patterns are matched against the whole path from the root of the archive (a leading / changes nothing). Of a list, the last pattern that
- * matches decides; one that begins with ! takes out. A list that begins with ! starts from everything. Time is linear in path times
- * pattern, whatever the stars. */
+ * Patterns are matched against the whole path from the root of the archive (a leading / changes nothing). Of a list,
+ * the last pattern that matches decides; one that begins with ! takes out. A list that begins with ! starts from
+ * everything. Time is linear in path times pattern, whatever the stars. */
 #ifndef WEIR_TEXT_GLOB_H
 #define WEIR_TEXT_GLOB_H
 

@@ -38,7 +38,8 @@ static bool rev_is_word(struct str rev)
         return false;
     for (size_t i = 0; i < rev.len; i++) {
         char c = rev.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '/' || c == '-'))
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+                c == '/' || c == '-'))
             return false;
     }
     return true;
@@ -100,7 +101,8 @@ bool note_format(struct buf *out, struct str archive, struct str rev, struct str
     if (!name_check(archive, "archive", err))
         return false;
     if (!rev_parse(rev, &number))
-        return err_set(err, ERR_usage, "'%.*s' is no revision: a number from 1, or HEAD", (int)(rev.len < 60 ? rev.len : 60), rev.ptr);
+        return err_set(err, ERR_usage, "'%.*s' is no revision: a number from 1, or HEAD",
+            (int)(rev.len < 60 ? rev.len : 60), rev.ptr);
     buf_add_str(out, head);
     buf_add_str(out, archive);
     buf_add_char(out, ' ');

@@ -1,9 +1,9 @@
 /* hint_message: what `weir notify` says to a server in one datagram, and the word that comes back.
  *
- * "weir-notify 1 ARCHIVE REV [txn=TXN] [CAUSE]", blanks between; REV is a number, or a commit's id or a word such as HEAD for repositories
- * that name their revisions otherwise; TXN is the transaction that became the revision; CAUSE the key of the task whose job made it.
- * The answer, to those who have an address, is one of the words of NOTE_ANSWERS. Everything is checked here: a note comes from
- * anybody on this machine. */
+ * "weir-notify 1 ARCHIVE REV [txn=TXN] [CAUSE]", blanks between; REV is a number, or a commit's id or a word such as
+ * HEAD for repositories that name their revisions otherwise; TXN is the transaction that became the revision; CAUSE the
+ * key of the task whose job made it. The answer, to those who have an address, is one of the words of NOTE_ANSWERS.
+ * Everything is checked here: a note comes from anybody on this machine. */
 #ifndef WEIR_TEXT_HINT_MESSAGE_H
 #define WEIR_TEXT_HINT_MESSAGE_H
 
@@ -17,7 +17,9 @@
 #define NOTE_ANSWERS(X) \
     X(ok, NULL) \
     X(unknown, "no archive of this name is followed") \
-    X(external, "the archive is external: its revisions are posted (POST /v1/archives/NAME/revisions), there is nothing to read") \
+    X(external, \
+        "the archive is external: its revisions are posted (POST /v1/archives/NAME/revisions), there is nothing to " \
+        "read") \
     X(malformed, "the server doesn't understand the note")
 enum note_answer {
 #define X(name, text) NOTE_##name,
@@ -27,7 +29,7 @@ enum note_answer {
 };
 const char *note_answer_name(enum note_answer answer);
 const char *note_answer_text(enum note_answer answer); /* NULL: nothing to tell */
-enum note_answer note_answer_find(struct str name);     /* NOTE_COUNT: none */
+enum note_answer note_answer_find(struct str name);    /* NOTE_COUNT: none */
 
 struct note {
     struct str archive;
@@ -36,6 +38,8 @@ struct note {
     struct str txn, cause;
 };
 bool note_parse(struct str bytes, struct note *out); /* views into bytes; false: malformed */
-bool note_format(struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err); /* err: usage */
+/* err: usage */
+bool note_format(
+    struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* json: the writer. A hot path: every answer, event and log line goes through it.
  *
- * Owns nothing but the bytes it appends. It promises valid JSON in UTF-8 whatever the bytes of the strings are, and no allocation of its
- * own. It can't fail: a full buf says so in `full`, a wrong nesting is our bug. */
+ * Owns nothing but the bytes it appends. It promises valid JSON in UTF-8 whatever the bytes of the strings are, and no
+ * allocation of its own. It can't fail: a full buf says so in `full`, a wrong nesting is our bug. */
 #include "text/json.h"
 
 #include <string.h>
@@ -10,17 +10,54 @@
 #include "base/when.h"
 #include "text/utf8.h"
 
-/* What to do with a byte of a string: 0 copy, 'u' write \u00XX, MANY look at it as UTF-8, else write a backslash and this letter. */
+/* What to do with a byte of a string: 0 copy, 'u' write \u00XX, MANY look at it as UTF-8, else write a backslash and
+ * this letter. */
 #define MANY 1
 #define FOUR(c) [c] = MANY, [(c) + 1] = MANY, [(c) + 2] = MANY, [(c) + 3] = MANY
 #define ROW(c) FOUR(c), FOUR((c) + 4), FOUR((c) + 8), FOUR((c) + 12)
 static const unsigned char escape_of[256] = {
-    ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r', ['"'] = '"', ['\\'] = '\\',
-    [0x00] = 'u', [0x01] = 'u', [0x02] = 'u', [0x03] = 'u', [0x04] = 'u', [0x05] = 'u', [0x06] = 'u', [0x07] = 'u',
-    [0x0b] = 'u', [0x0e] = 'u', [0x0f] = 'u', [0x10] = 'u', [0x11] = 'u', [0x12] = 'u', [0x13] = 'u', [0x14] = 'u',
-    [0x15] = 'u', [0x16] = 'u', [0x17] = 'u', [0x18] = 'u', [0x19] = 'u', [0x1a] = 'u', [0x1b] = 'u', [0x1c] = 'u',
-    [0x1d] = 'u', [0x1e] = 'u', [0x1f] = 'u',
-    ROW(0x80), ROW(0x90), ROW(0xa0), ROW(0xb0), ROW(0xc0), ROW(0xd0), ROW(0xe0), ROW(0xf0),
+    ['\b'] = 'b',
+    ['\t'] = 't',
+    ['\n'] = 'n',
+    ['\f'] = 'f',
+    ['\r'] = 'r',
+    ['"'] = '"',
+    ['\\'] = '\\',
+    [0x00] = 'u',
+    [0x01] = 'u',
+    [0x02] = 'u',
+    [0x03] = 'u',
+    [0x04] = 'u',
+    [0x05] = 'u',
+    [0x06] = 'u',
+    [0x07] = 'u',
+    [0x0b] = 'u',
+    [0x0e] = 'u',
+    [0x0f] = 'u',
+    [0x10] = 'u',
+    [0x11] = 'u',
+    [0x12] = 'u',
+    [0x13] = 'u',
+    [0x14] = 'u',
+    [0x15] = 'u',
+    [0x16] = 'u',
+    [0x17] = 'u',
+    [0x18] = 'u',
+    [0x19] = 'u',
+    [0x1a] = 'u',
+    [0x1b] = 'u',
+    [0x1c] = 'u',
+    [0x1d] = 'u',
+    [0x1e] = 'u',
+    [0x1f] = 'u',
+    ROW(0x80),
+    ROW(0x90),
+    ROW(0xa0),
+    ROW(0xb0),
+    ROW(0xc0),
+    ROW(0xd0),
+    ROW(0xe0),
+    ROW(0xf0),
 };
 
 struct json json_to(struct buf *out)

@@ -1,10 +1,11 @@
 /* json_node: a strict JSON reader that keeps the place of everything.
  *
- * Owns the grammar of RFC 8259: nothing more is taken (no comments, no trailing commas, no NaN, no lone surrogates, no duplicate keys). It
- * promises the nodes and limits of node.h. It fails by diagnostics; the first fault of syntax is the last one.
+ * Owns the grammar of RFC 8259: nothing more is taken (no comments, no trailing commas, no NaN, no lone surrogates, no
+ * duplicate keys). It promises the nodes and limits of node.h. It fails by diagnostics; the first fault of syntax is
+ * the last one.
  *
- * Bodies of requests are many and small, and reading them was once the largest part of what a posted task costs: nothing is copied but
- * texts with escapes, and lines are counted only for files. */
+ * Bodies of requests are many and small, and reading them was once the largest part of what a posted task costs:
+ * nothing is copied but texts with escapes, and lines are counted only for files. */
 #include "text/json_node.h"
 
 #include <math.h>
@@ -39,7 +40,8 @@ static bool fault_at(struct scan *scan, size_t at, const char *fmt, ...)
     va_start(args, fmt);
     buf_vaddf(&message, fmt, args);
     va_end(args);
-    diag_error(scan->build.context.diags, diag_place_at(scan->build.context.file, at), "%.*s", STR_ARG(buf_str(&message)));
+    diag_error(
+        scan->build.context.diags, diag_place_at(scan->build.context.file, at), "%.*s", STR_ARG(buf_str(&message)));
     buf_release(&message);
     return false;
 }
@@ -91,7 +93,7 @@ static bool expected(struct scan *scan, const char *what)
     return false;
 }
 
-/* ---- strings ---- */
+/* --- strings --- */
 
 static bool hex4(struct str s, size_t at, uint32_t *out)
 {
@@ -106,7 +108,8 @@ static bool hex4(struct str s, size_t at, uint32_t *out)
     return true;
 }
 
-/* unicode_read: the character of \uXXXX, or of a pair of surrogates, at `at`; how long it is written, 0: it is none and was told. */
+/* unicode_read: the character of \uXXXX, or of a pair of surrogates, at `at`; how long it is written, 0: it is none and
+ * was told. */
 static size_t unicode_read(struct scan *scan, size_t at, uint32_t *out)
 {
     uint32_t low;
@@ -116,8 +119,8 @@ static size_t unicode_read(struct scan *scan, size_t at, uint32_t *out)
         return fault_at(scan, at, "the text contains a NUL character");
     if (*out < 0xd800 || *out >= 0xe000)
         return 6;
-    bool pair = *out < 0xdc00 && str_starts(str_sub(scan->text, at + 6, scan->text.len), STR("\\u")) && hex4(scan->text, at + 8, &low) &&
-                low >= 0xdc00 && low < 0xe000;
+    bool pair = *out < 0xdc00 && str_starts(str_sub(scan->text, at + 6, scan->text.len), STR("\\u")) &&
+                hex4(scan->text, at + 8, &low) && low >= 0xdc00 && low < 0xe000;
     if (!pair)
         return fault_at(scan, at, "\\u%04x is half of a surrogate pair", *out);
     *out = 0x10000 + ((*out - 0xd800) << 10) + (low - 0xdc00);
@@ -183,15 +186,15 @@ static bool string_read(struct scan *scan, struct str *out)
     if (escaped && !escaped_read(scan, first + 1, control > 0 ? control : at, out))
         return false;
     if (control > 0)
-        return fault_at(
-            scan, control, "the control character U+%04X must be written as an escape", (unsigned)(unsigned char)scan->text.ptr[control]);
+        return fault_at(scan, control, "the control character U+%04X must be written as an escape",
+            (unsigned)(unsigned char)scan->text.ptr[control]);
     if (!escaped)
         *out = str_sub(scan->text, first + 1, at);
     scan->at = at + 1;
     return true;
 }
 
-/* ---- numbers and words ---- */
+/* --- numbers and words --- */
 
 static size_t digits_count(struct str s, size_t from)
 {
@@ -217,7 +220,8 @@ static bool number_fits(struct str number, size_t whole, size_t exponent)
     return !isinf(strtod(z, NULL));
 }
 
-/* number_length: of the longest JSON number at the beginning of s; 0: none, or, in a body, one that nothing can hold. */
+/* number_length: of the longest JSON number at the beginning of s; 0: none, or, in a body, one that nothing can hold.
+ */
 static size_t number_length(const struct scan *scan, struct str s)
 {
     size_t at = s.len > 0 && s.ptr[0] == '-' ? 1 : 0, exponent = 0;
@@ -245,7 +249,10 @@ static size_t number_length(const struct scan *scan, struct str s)
 static size_t word_length(const struct scan *scan, struct str s)
 {
     char first = s.len > 0 ? s.ptr[0] : ' ';
-    struct str word = first == 't' ? STR("true") : first == 'f' ? STR("false") : first == 'n' ? STR("null") : (struct str){ 0 };
+    struct str word = first == 't'   ? STR("true")
+                      : first == 'f' ? STR("false")
+                      : first == 'n' ? STR("null")
+                                     : (struct str){ 0 };
     if (word.len > 0)
         return str_starts(s, word) ? word.len : 0;
     return number_length(scan, s);
@@ -257,8 +264,8 @@ static bool plain_read(struct scan *scan, struct str *out)
     struct str rest = str_sub(scan->text, scan->at, scan->text.len);
     size_t n = word_length(scan, rest);
     char next = n < rest.len ? rest.ptr[n] : ' ';
-    bool goes_on =
-        (next >= '0' && next <= '9') || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') || next == '.' || next == '_';
+    bool goes_on = (next >= '0' && next <= '9') || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
+                   next == '.' || next == '_';
     if (n == 0 || goes_on)
         return expected(scan, "a value");
     *out = str_sub(rest, 0, n);
@@ -266,7 +273,7 @@ static bool plain_read(struct scan *scan, struct str *out)
     return true;
 }
 
-/* ---- collections ---- */
+/* --- collections --- */
 
 /* key_read: the key and the colon behind it. */
 static bool key_read(struct scan *scan, struct str *out)
@@ -387,7 +394,7 @@ static const struct doc_node *value_read(struct scan *scan)
     return node;
 }
 
-/* ---- what stays text: checked as if it were read, and nothing of it is kept ---- */
+/* --- what stays text: checked as if it were read, and nothing of it is kept --- */
 
 static bool object_skim(struct scan *scan)
 {
@@ -438,7 +445,7 @@ static bool value_skim(struct scan *scan)
     return good;
 }
 
-/* ---- whole texts ---- */
+/* --- whole texts --- */
 
 static const struct doc_node *document_read(struct scan *scan)
 {

@@ -1,5 +1,5 @@
-/* json_node: a strict JSON file as nodes with places; same limits and same nodes as yaml.h. Numbers, true, false and null are plain
- * scalars, strings are quoted ones. NULL when there is any error, which is in diags. */
+/* json_node: a strict JSON file as nodes with places; same limits and same nodes as yaml.h. Numbers, true, false and
+ * null are plain scalars, strings are quoted ones. NULL when there is any error, which is in diags. */
 #ifndef WEIR_TEXT_JSON_NODE_H
 #define WEIR_TEXT_JSON_NODE_H
 
@@ -7,9 +7,10 @@
 
 const struct doc_node *json_node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
 
-/* json_node_body: a text that came in a request, whose length was bounded there. Numbers must fit an int64 or a double, texts may have NUL
- * characters, lines aren't counted (`raw` says where a node stands). A list or mapping below the key `kept`, wherever, is checked and isn't
- * taken apart. Nodes point into the text. NULL: it isn't strict JSON of at most NODE_DEPTH_MAX levels. */
+/* json_node_body: a text that came in a request, whose length was bounded there. Numbers must fit an int64 or a double,
+ * texts may have NUL characters, lines aren't counted (`raw` says where a node stands). A list or mapping below the key
+ * `kept`, wherever, is checked and isn't taken apart. Nodes point into the text. NULL: it isn't strict JSON of at most
+ * NODE_DEPTH_MAX levels. */
 const struct doc_node *json_node_body(struct str text, struct str kept, struct arena *arena);
 
 #endif

@@ -1,7 +1,8 @@
-/* json_read: the questions that a schema asks of an object of a request's body, and the sentences that say what is wrong.
+/* json_read: the questions that a schema asks of an object of a request's body, and the sentences that say what is
+ * wrong.
  *
- * It promises that a field nobody asked for never passes unseen, and that what it hands out lives in the arena given. It fails by faults in
- * err, each with the JSON pointer of the field. */
+ * It promises that a field nobody asked for never passes unseen, and that what it hands out lives in the arena given.
+ * It fails by faults in err, each with the JSON pointer of the field. */
 #include "text/json_read.h"
 
 #include <string.h>
@@ -11,7 +12,8 @@
 #include "text/json_node.h"
 #include "text/json_value.h"
 
-static const struct node_context body = { .body = &(const struct doc_node){ .kind = NODE_NONE } }; /* for JSON's own words */
+/* for JSON's own words */
+static const struct node_context body = { .body = &(const struct doc_node){ .kind = NODE_NONE } };
 
 const char *json_found(const struct doc_node *value)
 {
@@ -32,13 +34,15 @@ const struct doc_node *json_read_body(struct str text, struct arena *arena, stru
     return root;
 }
 
-bool json_read_object(struct json_reader *out, const struct doc_node *value, struct str path, struct arena *arena, struct err *err)
+bool json_read_object(
+    struct json_reader *out, const struct doc_node *value, struct str path, struct arena *arena, struct err *err)
 {
     if (value == NULL || value->kind != NODE_MAPPING) {
         const char *was = value != NULL ? json_found(value) : "nothing";
         if (path.len == 0)
             return err_item(err, ERR_invalid, path, "the document must be an object, not %s", was);
-        return err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s", STR_ARG(str_sub(path, 1, path.len)), was);
+        return err_item(
+            err, ERR_invalid, path, "'%.*s' must be an object, not %s", STR_ARG(str_sub(path, 1, path.len)), was);
     }
     out->value = value;
     out->path = path;
@@ -85,7 +89,8 @@ const struct doc_node *json_read_any(struct json_reader *reader, const char *key
 
 static bool fault(struct json_reader *reader, const char *key, const struct doc_node *value, const char *wanted)
 {
-    return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not %s", key, wanted, json_found(value));
+    return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not %s", key, wanted,
+        json_found(value));
 }
 
 /* string_read: the text of a string field, still inside the body. */
@@ -97,7 +102,8 @@ static bool string_read(struct json_reader *reader, const char *key, const char 
     if (!node_is_text(value, out))
         return fault(reader, key, value, wanted);
     if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must not contain a NUL character", key);
+        return err_item(
+            reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must not contain a NUL character", key);
     return true;
 }
 
@@ -107,7 +113,8 @@ bool json_read_str(struct json_reader *reader, const char *key, size_t len_max, 
     if (!string_read(reader, key, "a string", &s))
         return false;
     if (s.len > len_max)
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' is longer than %zu bytes", key, len_max);
+        return err_item(
+            reader->err, ERR_invalid, json_read_path(reader, key), "'%s' is longer than %zu bytes", key, len_max);
     *out = str_dup(reader->arena, s);
     return true;
 }
@@ -121,8 +128,8 @@ bool json_read_i64(struct json_reader *reader, const char *key, int64_t min, int
     if (!node_is_whole(value, &n))
         return fault(reader, key, value, "a whole number");
     if (n < min || n > max)
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be from %lld to %lld, not %lld", key,
-            (long long)min, (long long)max, (long long)n);
+        return err_item(reader->err, ERR_invalid, json_read_path(reader, key),
+            "'%s' must be from %lld to %lld, not %lld", key, (long long)min, (long long)max, (long long)n);
     *out = n;
     return true;
 }
@@ -142,8 +149,8 @@ bool json_read_time(struct json_reader *reader, const char *key, int64_t *out_ms
     if (!string_read(reader, key, wanted, &s))
         return false;
     if (!when_parse(s, out_ms))
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not \"%.*s\"", key, wanted,
-            STR_ARG(str_sub(s, 0, 64)));
+        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not \"%.*s\"", key,
+            wanted, STR_ARG(str_sub(s, 0, 64)));
     return true;
 }
 
@@ -154,8 +161,8 @@ bool json_read_duration(struct json_reader *reader, const char *key, int64_t *ou
     if (!string_read(reader, key, wanted, &s))
         return false;
     if (!duration_parse(s, out_ms))
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not \"%.*s\"", key, wanted,
-            STR_ARG(str_sub(s, 0, 64)));
+        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not \"%.*s\"", key,
+            wanted, STR_ARG(str_sub(s, 0, 64)));
     return true;
 }
 
@@ -167,8 +174,8 @@ bool json_read_array(struct json_reader *reader, const char *key, size_t n_max, 
     if (value->kind != NODE_SEQUENCE)
         return fault(reader, key, value, "an array");
     if (value->n > n_max)
-        return err_item(
-            reader->err, ERR_invalid, json_read_path(reader, key), "'%s' has %zu items; at most %zu are taken", key, value->n, n_max);
+        return err_item(reader->err, ERR_invalid, json_read_path(reader, key),
+            "'%s' has %zu items; at most %zu are taken", key, value->n, n_max);
     *out = value;
     return true;
 }

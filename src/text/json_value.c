@@ -1,5 +1,5 @@
-/* json_value: JSON text to jansson's values and back, strictly: duplicates refused, numbers exact. It fails by faults in err with line and
- * column, or, for a number that nothing can hold, with its JSON pointer. */
+/* json_value: JSON text to jansson's values and back, strictly: duplicates refused, numbers exact. It fails by faults
+ * in err with line and column, or, for a number that nothing can hold, with its JSON pointer. */
 #include "text/json_value.h"
 
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static bool nul_check(struct str bytes, struct err *err)
     return nul == NULL || place_fault(err, bytes, (size_t)(nul - bytes.ptr), "a NUL byte isn't allowed");
 }
 
-/* depth_check: counts brackets outside strings before anything is parsed, so that deep nesting costs neither memory nor stack. */
+/* depth_check: counts brackets outside strings before anything is parsed, so that deep nesting costs neither memory nor
+ * stack. */
 static bool depth_check(struct str bytes, unsigned depth_max, struct err *err)
 {
     unsigned depth = 0;
@@ -94,7 +95,8 @@ static struct str pointer_at(struct arena *arena, struct str bytes, size_t at)
     }
     struct str path = { 0 };
     for (size_t d = 1; d <= depth; d++)
-        path = frames[d].array ? str_fmt(arena, "%.*s/%zu", STR_ARG(path), frames[d].index) : json_pointer_add(arena, path, frames[d].key);
+        path = frames[d].array ? str_fmt(arena, "%.*s/%zu", STR_ARG(path), frames[d].index)
+                               : json_pointer_add(arena, path, frames[d].key);
     return path;
 }
 
@@ -159,7 +161,8 @@ static int field_compare(const void *a, const void *b)
     return str_cmp(x->key, y->key);
 }
 
-/* real_add: the shortest of 15, 16 or 17 digits that reads back as the same number, always with a point or an exponent. */
+/* real_add: the shortest of 15, 16 or 17 digits that reads back as the same number, always with a point or an exponent.
+ */
 static void real_add(struct json *json, double n)
 {
     struct buf text;

@@ -1,7 +1,7 @@
 /* key: parse and format the names that people and programs use for tasks. See key.h for the forms.
  *
- * Owns the grammar of keys, names and fences. It promises one text for one key, in both directions. It fails with a sentence that names
- * the part at fault; nothing is written to the result then. */
+ * Owns the grammar of keys, names and fences. It promises one text for one key, in both directions. It fails with a
+ * sentence that names the part at fault; nothing is written to the result then. */
 #include "text/key.h"
 
 #include <string.h>
@@ -56,16 +56,17 @@ bool name_check(struct str name, const char *what, struct err *err)
     if (name.len == 0)
         return err_set(err, ERR_invalid, "the %s name is empty", what);
     if (name.len > NAME_CHARS_MAX)
-        return err_set(
-            err, ERR_invalid, "the %s name '%.*s...' is longer than %d characters", what, STR_ARG(str_sub(name, 0, 40)), NAME_CHARS_MAX);
+        return err_set(err, ERR_invalid, "the %s name '%.*s...' is longer than %d characters", what,
+            STR_ARG(str_sub(name, 0, 40)), NAME_CHARS_MAX);
     if (!is_alnum(name.ptr[0]))
-        return err_set(err, ERR_invalid, "the %s name '%.*s' must begin with a letter or a digit", what, STR_ARG(shown(name)));
+        return err_set(
+            err, ERR_invalid, "the %s name '%.*s' must begin with a letter or a digit", what, STR_ARG(shown(name)));
     size_t bad = 0;
     while (is_name_char(name.ptr[bad]))
         bad++;
     return err_set(err, ERR_invalid,
-        "the %s name '%.*s' has a character that isn't allowed at place %zu: only letters, digits, '.', '_' and '-'", what,
-        STR_ARG(shown(name)), str_chars(str_sub(name, 0, bad)) + 1);
+        "the %s name '%.*s' has a character that isn't allowed at place %zu: only letters, digits, '.', '_' and '-'",
+        what, STR_ARG(shown(name)), str_chars(str_sub(name, 0, bad)) + 1);
 }
 
 bool name_check_new(struct str name, const char *what, struct err *err)
@@ -73,7 +74,8 @@ bool name_check_new(struct str name, const char *what, struct err *err)
     if (!name_check(name, what, err))
         return false;
     if (is_digits(name))
-        return err_set(err, ERR_invalid, "the %s name '%.*s' consists of digits only, as ids do", what, STR_ARG(shown(name)));
+        return err_set(
+            err, ERR_invalid, "the %s name '%.*s' consists of digits only, as ids do", what, STR_ARG(shown(name)));
     if (name_is_reserved(name))
         return err_set(err, ERR_invalid, "the %s name '%.*s' is a reserved word", what, STR_ARG(shown(name)));
     return true;
@@ -121,7 +123,8 @@ static bool variant_pair_check(struct str variant, struct str pair, struct err *
     for (size_t i = 0; i < value.len; i++) {
         unsigned char c = (unsigned char)value.ptr[i];
         if (c < 0x20 || c == 0x7f || strchr("=[]#", c) != NULL)
-            return err_set(err, ERR_invalid, "the value of '%.*s' in the brackets has a character that isn't allowed", STR_ARG(name));
+            return err_set(err, ERR_invalid, "the value of '%.*s' in the brackets has a character that isn't allowed",
+                STR_ARG(name));
     }
     if (variant_name_seen(variant, pair, name))
         return err_set(err, ERR_invalid, "'%.*s' stands twice in the brackets", STR_ARG(name));
@@ -155,7 +158,8 @@ static bool task_parse(struct str text, struct key *key, struct err *err)
         struct str inside = str_sub(text, (size_t)open + 1, text.len);
         ptrdiff_t close = str_index(inside, ']');
         if (close < 0)
-            return err_set(err, ERR_invalid, "the bracket after '%.*s' is never closed", STR_ARG(shown(str_sub(text, 0, (size_t)open))));
+            return err_set(err, ERR_invalid, "the bracket after '%.*s' is never closed",
+                STR_ARG(shown(str_sub(text, 0, (size_t)open))));
         key->name = str_sub(text, 0, (size_t)open);
         key->variant = str_sub(inside, 0, (size_t)close);
         tail = str_sub(inside, (size_t)close + 1, inside.len);
@@ -190,7 +194,8 @@ bool key_parse(struct str text, struct key *out, struct err *err)
             return false;
     } else if (has_rev) {
         key.kind = colon < 0 ? KEY_REVISION : KEY_TASK;
-        if (!name_check(key.lane, "archive", err) || !number_parse(str_sub(head, (size_t)at + 1, head.len), "revision", 1, &key.rev, err) ||
+        if (!name_check(key.lane, "archive", err) ||
+            !number_parse(str_sub(head, (size_t)at + 1, head.len), "revision", 1, &key.rev, err) ||
             (colon >= 0 && !task_parse(tail, &key, err)))
             return false;
     } else if (colon >= 0) {
@@ -272,7 +277,8 @@ bool file_name_is_valid(struct str name)
 
 static bool fence_number(struct str s, size_t digits_min, int64_t *out)
 {
-    return is_digits(s) && s.len >= digits_min && (s.len == digits_min || s.ptr[0] != '0') && str_to_i64(s, out) && *out > 0;
+    return is_digits(s) && s.len >= digits_min && (s.len == digits_min || s.ptr[0] != '0') && str_to_i64(s, out) &&
+           *out > 0;
 }
 
 bool fence_parse(struct str text, struct fence *out)

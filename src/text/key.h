@@ -1,13 +1,14 @@
 /* key: how tasks, revisions, archives and queues are named in text, and the fence of a grant.
  *
- *   ARCHIVE@REV:NAME   ARCHIVE@REV:NAME[k=v,...]   ARCHIVE@REV:NAME#2   ARCHIVE@REV:NAME[k=v]#2     a task of a revision
- *   QUEUE:ID                                                                                     a task of a queue
- *   42                                                                                           a task by its id
+ *   ARCHIVE@REV:NAME   ARCHIVE@REV:NAME[k=v,...]   ARCHIVE@REV:NAME#2   ARCHIVE@REV:NAME[k=v]#2     a task of a
+ * revision QUEUE:ID                                                                                     a task of a
+ * queue 42                                                                                           a task by its id
  *   ARCHIVE@REV                                                                                  a revision
- *   NAME                                                                                         an archive or a queue (or `all`)
+ *   NAME                                                                                         an archive or a queue
+ * (or `all`)
  *
- * Parsing is strict: what is accepted formats back to the same bytes. Views point into the text that was parsed. Faults are err_set with
- * code invalid, in words that say where the text went wrong. */
+ * Parsing is strict: what is accepted formats back to the same bytes. Views point into the text that was parsed. Faults
+ * are err_set with code invalid, in words that say where the text went wrong. */
 #ifndef WEIR_TEXT_KEY_H
 #define WEIR_TEXT_KEY_H
 
@@ -33,28 +34,34 @@ struct key {
 bool key_parse(struct str text, struct key *out, struct err *err);
 void key_format(struct buf *out, const struct key *key);
 
-/* Names of archives, queues and tasks: [A-Za-z0-9][A-Za-z0-9._-]{0,99}. `what` ("archive", "task") begins the sentence of the fault. */
+/* Names of archives, queues and tasks: [A-Za-z0-9][A-Za-z0-9._-]{0,99}. `what` ("archive", "task") begins the sentence
+ * of the fault. */
 bool name_is_valid(struct str name);
-bool name_is_reserved(struct str name); /* only digits, all, PREV, WORKFLOW, COMMIT */
+bool name_is_reserved(struct str name);                                  /* only digits, all, PREV, WORKFLOW, COMMIT */
 bool name_check(struct str name, const char *what, struct err *err);     /* the rule, reserved words allowed */
 bool name_check_new(struct str name, const char *what, struct err *err); /* the rule, reserved words refused */
 
-/* variant_check: k=v[,k=v...], names by the name rule and each only once, values not empty and without , = [ ] # and control characters. */
+/* variant_check: k=v[,k=v...], names by the name rule and each only once, values not empty and without , = [ ] # and
+ * control characters. */
 bool variant_check(struct str variant, struct err *err);
 
-/* Names of what a job leaves behind. The executor, which reads them, and the server, which is sent them, go by the same rule: what one lets
- * through the other never refuses. */
+/* Names of what a job leaves behind. The executor, which reads them, and the server, which is sent them, go by the same
+ * rule: what one lets through the other never refuses. */
 enum { OUTPUT_NAME_BYTES_MAX = 200, OUTPUT_VALUE_BYTES_MAX = 64 * 1024, FILE_NAME_BYTES_MAX = 1000 };
 bool output_name_is_valid(struct str name); /* UTF-8 without NUL, not empty */
-bool file_name_is_valid(struct str name);   /* a path beneath the working directory: UTF-8, no control characters, no part empty, . or .. */
+/* a path beneath the working directory: UTF-8, no control characters, no part empty, . or .. */
+bool file_name_is_valid(struct str name);
 
-/* A fence names one grant of one task in one life of the store: INCARNATION-TASK-GRANT, 16 hex digits, decimal, decimal padded with zeros
- * to 8 digits so that it sorts. What executors get and give back has a tag behind it (api/fence.c). */
+/* A fence names one grant of one task in one life of the store: INCARNATION-TASK-GRANT, 16 hex digits, decimal, decimal
+ * padded with zeros to 8 digits so that it sorts. What executors get and give back has a tag behind it (api/fence.c).
+ */
 struct fence {
     uint64_t incarnation;
     int64_t task, grant;
 };
-struct fence_text { char z[64]; };
+struct fence_text {
+    char z[64];
+};
 
 bool fence_parse(struct str text, struct fence *out); /* strict: one text for each fence; task and grant positive */
 struct fence_text fence_format(struct fence fence);

@@ -1,7 +1,7 @@
 /* node: the questions that a schema asks of a document, and the sentences when the answer is wrong.
  *
- * Owns how text becomes a number, a truth value, a duration, a size or a list. It promises that every fault names its place, and that a
- * key nobody asked for is a fault. Nothing here allocates but from the arena of the context. */
+ * Owns how text becomes a number, a truth value, a duration, a size or a list. It promises that every fault names its
+ * place, and that a key nobody asked for is a fault. Nothing here allocates but from the arena of the context. */
 #include "text/node.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ static const struct str false_words[] = { { "false", 5 }, { "False", 5 }, { "FAL
 
 bool node_is_null(const struct doc_node *node)
 {
-    bool short_enough = node->kind == NODE_SCALAR && node->plain && node->text.len <= 4; /* numbers are the most that is plain */
+    /* numbers are the most that is plain */
+    bool short_enough = node->kind == NODE_SCALAR && node->plain && node->text.len <= 4;
     return short_enough && (node->text.len == 0 || node->text.ptr[0] > '9') && IS_ONE_OF(node->text, null_words);
 }
 
@@ -198,7 +199,8 @@ bool node_fault(const struct node_context *context, const struct doc_node *node,
     return false;
 }
 
-bool node_missing(const struct node_context *context, const struct doc_node *mapping, const char *key, const char *fmt, ...)
+bool node_missing(
+    const struct node_context *context, const struct doc_node *mapping, const char *key, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -237,7 +239,8 @@ static bool wanted(const struct node_context *context, const struct doc_node *no
 {
     if (node->kind == NODE_SCALAR && !node_is_null(node) && (context->body == NULL || !node->plain)) {
         struct str shown = diag_shown(node->text);
-        return node_fault(context, node, "'%s' must be %s, not %s'%.*s'", what, form, node->plain ? "" : "the text ", STR_ARG(shown));
+        return node_fault(
+            context, node, "'%s' must be %s, not %s'%.*s'", what, form, node->plain ? "" : "the text ", STR_ARG(shown));
     }
     return node_fault(context, node, "'%s' must be %s, not %s", what, form, node_found(context, node));
 }
@@ -250,7 +253,8 @@ bool node_str(const struct node_context *context, const struct doc_node *node, c
     return true;
 }
 
-bool node_i64(const struct node_context *context, const struct doc_node *node, const char *what, int64_t min, int64_t max, int64_t *out)
+bool node_i64(const struct node_context *context, const struct doc_node *node, const char *what, int64_t min,
+    int64_t max, int64_t *out)
 {
     int64_t n;
     struct str text = node->text;
@@ -259,22 +263,26 @@ bool node_i64(const struct node_context *context, const struct doc_node *node, c
     if (node->kind != NODE_SCALAR || !node->plain || zeros || !str_to_i64(text, &n))
         return wanted(context, node, what, "a whole number");
     if (n < min || n > max)
-        return node_fault(context, node, "'%s' must be from %lld to %lld, not %lld", what, (long long)min, (long long)max, (long long)n);
+        return node_fault(context, node, "'%s' must be from %lld to %lld, not %lld", what, (long long)min,
+            (long long)max, (long long)n);
     *out = n;
     return true;
 }
 
 bool node_bool(const struct node_context *context, const struct doc_node *node, const char *what, bool *out)
 {
-    static const struct str yes_words[] = { { "yes", 3 }, { "on", 2 }, { "y", 1 }, { "1", 1 }, { "Yes", 3 }, { "On", 2 } };
-    static const struct str no_words[] = { { "no", 2 }, { "off", 3 }, { "n", 1 }, { "0", 1 }, { "No", 2 }, { "Off", 3 } };
+    static const struct str yes_words[] = { { "yes", 3 }, { "on", 2 }, { "y", 1 }, { "1", 1 }, { "Yes", 3 },
+        { "On", 2 } };
+    static const struct str no_words[] = { { "no", 2 }, { "off", 3 }, { "n", 1 }, { "0", 1 }, { "No", 2 },
+        { "Off", 3 } };
     bool plain = node->kind == NODE_SCALAR && node->plain;
     if (plain && (IS_ONE_OF(node->text, true_words) || IS_ONE_OF(node->text, false_words))) {
         *out = IS_ONE_OF(node->text, true_words);
         return true;
     }
     wanted(context, node, what, "true or false");
-    if (node->kind == NODE_SCALAR && !node->plain && (str_eq(node->text, true_words[0]) || str_eq(node->text, false_words[0])))
+    if (node->kind == NODE_SCALAR && !node->plain &&
+        (str_eq(node->text, true_words[0]) || str_eq(node->text, false_words[0])))
         diag_suggest(context->diags, "write it without quotes");
     else if (plain && IS_ONE_OF(node->text, yes_words))
         diag_suggest(context->diags, "did you mean 'true'?");
@@ -311,8 +319,8 @@ bool node_size(const struct node_context *context, const struct doc_node *node, 
     return false;
 }
 
-bool node_choice(
-    const struct node_context *context, const struct doc_node *node, const char *what, const struct str *words, size_t n, size_t *out)
+bool node_choice(const struct node_context *context, const struct doc_node *node, const char *what,
+    const struct str *words, size_t n, size_t *out)
 {
     struct str text;
     if (!node_str(context, node, what, &text))
@@ -333,7 +341,8 @@ bool node_choice(
     return false;
 }
 
-bool node_strs(const struct node_context *context, const struct doc_node *node, const char *what, struct str **out, size_t *out_n)
+bool node_strs(
+    const struct node_context *context, const struct doc_node *node, const char *what, struct str **out, size_t *out_n)
 {
     if (node->kind == NODE_MAPPING || node_is_null(node))
         return wanted(context, node, what, "a list of strings");
@@ -349,7 +358,8 @@ bool node_strs(const struct node_context *context, const struct doc_node *node, 
     return true;
 }
 
-bool node_read_begin(struct node_reader *out, const struct node_context *context, const struct doc_node *node, const char *what)
+bool node_read_begin(
+    struct node_reader *out, const struct node_context *context, const struct doc_node *node, const char *what)
 {
     if (node->kind != NODE_MAPPING)
         return wanted(context, node, what, node_form(context, NODE_MAPPING));
@@ -362,7 +372,8 @@ bool node_read_begin(struct node_reader *out, const struct node_context *context
 
 void node_unknown(const struct node_context *context, const struct doc_node *key, const struct str *known, size_t n)
 {
-    node_fault(context, key, "unknown %s '%.*s'", context->body != NULL ? "field" : "key", STR_ARG(diag_shown(key->text)));
+    node_fault(
+        context, key, "unknown %s '%.*s'", context->body != NULL ? "field" : "key", STR_ARG(diag_shown(key->text)));
     diag_suggest_known(context->diags, key->text, known, n);
 }
 

@@ -7,7 +7,12 @@
 /* KEY_TEXT: a string; a bare number or truth value of JSON isn't one */
 enum { KEY_NOT_IN_DEFAULTS = 1, KEY_IN_COMMIT = 2, KEY_POLICY = 4, KEY_TEXT = 8 };
 enum { IN_WORKFLOW = 1, IN_QUEUE = 2, IDLE_IN_QUEUE = 4 };
-enum { WORKFLOW = IN_WORKFLOW, QUEUE = IN_QUEUE, BOTH = IN_WORKFLOW | IN_QUEUE, IDLE = IN_WORKFLOW | IN_QUEUE | IDLE_IN_QUEUE };
+enum {
+    WORKFLOW = IN_WORKFLOW,
+    QUEUE = IN_QUEUE,
+    BOTH = IN_WORKFLOW | IN_QUEUE,
+    IDLE = IN_WORKFLOW | IN_QUEUE | IDLE_IN_QUEUE
+};
 
 #define ANY "\"title\":\"JSON\""
 #define TEXT "\"type\":\"string\""
@@ -19,9 +24,11 @@ enum { WORKFLOW = IN_WORKFLOW, QUEUE = IN_QUEUE, BOTH = IN_WORKFLOW | IN_QUEUE, 
 #define SIZE "\"type\":\"string\",\"pattern\":\"^[0-9]+(B|KiB|MiB|GiB|TiB)$\""
 #define NAME "\"type\":\"string\",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$\""
 #define TIME "\"type\":\"string\",\"format\":\"date-time\""
-#define REFS "\"oneOf\":[{\"$ref\":\"#/$defs/reference\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/reference\"}}]"
+#define REFS \
+    "\"oneOf\":[{\"$ref\":\"#/$defs/reference\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/reference\"}}]"
 #define TASKS REFS
-#define MINUTES "\"oneOf\":[{\"$ref\":\"#/$defs/minutes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/minutes\"}}]"
+#define MINUTES \
+    "\"oneOf\":[{\"$ref\":\"#/$defs/minutes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/minutes\"}}]"
 #define ON "\"$ref\":\"#/$defs/on\""
 
 static const struct key_row {
@@ -31,7 +38,8 @@ static const struct key_row {
     const char *schema; /* JSON, without braces around it */
     const char *sentence;
 } keys[] = {
-#define KEY(name, where, flags, schema, sentence) { { #name, sizeof #name - 1 }, where, flags, value_##name, schema, sentence },
+#define KEY(name, where, flags, schema, sentence) \
+    { { #name, sizeof #name - 1 }, where, flags, value_##name, schema, sentence },
 #include "text/task_doc.def"
 #undef KEY
 };
@@ -68,14 +76,16 @@ static void policy_tell(struct task_read *r, const struct doc_node *name, const 
     if (asks_nothing(value))
         return;
     if (r->read->input->policies)
-        diag_warning(r->context.diags, node_place(&r->context, name), "'%s' is reserved: servers of this version refuse it", r->key);
+        diag_warning(r->context.diags, node_place(&r->context, name),
+            "'%s' is reserved: servers of this version refuse it", r->key);
     else
         node_fault(&r->context, name, "'%s' is reserved: this version doesn't carry it out yet", r->key);
     diag_suggest(r->context.diags, "leave it out; a later version will know it");
 }
 
 /* key_fits: may it stand here? */
-static bool key_fits(struct task_read *r, const struct key_row *key, const struct doc_node *name, const struct doc_node *value)
+static bool key_fits(
+    struct task_read *r, const struct key_row *key, const struct doc_node *name, const struct doc_node *value)
 {
     bool queue = r->place == TASK_IN_QUEUE;
     bool json = !queue && str_ends(r->context.file->name, STR(".json")); /* where 5 isn't "5" */
@@ -83,13 +93,15 @@ static bool key_fits(struct task_read *r, const struct key_row *key, const struc
     if (queue && (key->where & IN_QUEUE) == 0)
         return node_fault(&r->context, name, "'%s' isn't supported for queue tasks yet", key->name.ptr);
     if (!queue && (key->where & IN_WORKFLOW) == 0)
-        return node_fault(&r->context, name, "'%s' is for tasks that are posted: these are their archive's", key->name.ptr);
+        return node_fault(
+            &r->context, name, "'%s' is for tasks that are posted: these are their archive's", key->name.ptr);
     if (r->place == TASK_COMMIT && (key->flags & KEY_IN_COMMIT) == 0)
         return node_fault(&r->context, name, "COMMIT takes nothing but 'depends'");
     if (r->place == TASK_IN_DEFAULTS && (key->flags & KEY_NOT_IN_DEFAULTS) != 0)
         return node_fault(&r->context, name, "'%s' can't stand in 'defaults': each task says its own", key->name.ptr);
     if (json && bare && (key->flags & KEY_TEXT) != 0)
-        return node_fault(&r->context, value, "'%s' must be a string, not %.*s", key->name.ptr, STR_ARG(diag_shown(value->text)));
+        return node_fault(
+            &r->context, value, "'%s' must be a string, not %.*s", key->name.ptr, STR_ARG(diag_shown(value->text)));
     return true;
 }
 
@@ -122,7 +134,7 @@ bool task_doc_row(size_t i, struct task_doc_row *out)
     return true;
 }
 
-/* ---- posted tasks ---- */
+/* --- posted tasks --- */
 
 struct workflow_task task_doc_empty(void)
 {
@@ -134,7 +146,8 @@ struct workflow_task task_doc_empty(void)
         .triggers = TRIGGER_COMMIT };
 }
 
-void task_doc_posted(const struct node_context *context, const struct doc_node *node, struct workflow_task *out, struct task_links *links)
+void task_doc_posted(const struct node_context *context, const struct doc_node *node, struct workflow_task *out,
+    struct task_links *links)
 {
     struct task_read r = { .context = *context, .place = TASK_IN_QUEUE, .task = out };
     *out = task_doc_empty();
@@ -157,7 +170,7 @@ void task_doc_posted(const struct node_context *context, const struct doc_node *
     *links = (struct task_links){ r.depends, r.after, r.cancels, out->allow_failure };
 }
 
-/* ---- what an executor is told ---- */
+/* --- what an executor is told --- */
 
 static void words_write(struct json *json, const char *key, const struct workflow_words *words)
 {
@@ -240,7 +253,7 @@ void task_doc_body(struct buf *out, const struct workflow_task *task)
     json_object_end(&json);
 }
 
-/* ---- the schema ---- */
+/* --- the schema --- */
 
 static void schema_task(struct json *json, const char *required, bool defaults)
 {
@@ -281,16 +294,23 @@ void workflow_schema(struct buf *out)
         "\"semaphores\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"integer\",\"minimum\":1}},"
         "\"workflow\":{\"$ref\":\"#/$defs/steps\"},"
         "\"tasks\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/task\"}},"
-        "\"jobs\":{\"type\":\"object\",\"additionalProperties\":{\"oneOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/job\"}]}}}}],"
-        "\"$defs\":{\"reference\":{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"additionalProperties\":false,"
-        "\"required\":[\"task\"],\"properties\":{\"task\":{\"type\":\"string\"},\"on\":{\"enum\":[\"success\",\"finished\"]}}}]},"
-        "\"minutes\":{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"cron\"],"
+        "\"jobs\":{\"type\":\"object\",\"additionalProperties\":{\"oneOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/"
+        "job\"}]}}}}],"
+        "\"$defs\":{\"reference\":{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"additionalProperties\":"
+        "false,"
+        "\"required\":[\"task\"],\"properties\":{\"task\":{\"type\":\"string\"},\"on\":{\"enum\":[\"success\","
+        "\"finished\"]}}}]},"
+        "\"minutes\":{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"additionalProperties\":false,"
+        "\"required\":[\"cron\"],"
         "\"properties\":{\"cron\":{\"type\":\"string\"},\"tz\":{\"type\":\"string\"}}}]},"
-        "\"trigger\":{\"oneOf\":[{\"enum\":[\"commit\",\"manual\",\"schedule\"]},{\"type\":\"object\",\"additionalProperties\":false,"
+        "\"trigger\":{\"oneOf\":[{\"enum\":[\"commit\",\"manual\",\"schedule\"]},{\"type\":\"object\","
+        "\"additionalProperties\":false,"
         "\"required\":[\"message\"],\"properties\":{\"message\":{\"type\":\"string\"}}}]},"
-        "\"on\":{\"oneOf\":[{\"$ref\":\"#/$defs/trigger\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/trigger\"}}]},"
+        "\"on\":{\"oneOf\":[{\"$ref\":\"#/$defs/trigger\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/"
+        "trigger\"}}]},"
         "\"steps\":{\"type\":\"array\",\"items\":{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"object\","
-        "\"additionalProperties\":false,\"minProperties\":1,\"maxProperties\":1,\"properties\":{\"parallel\":{\"$ref\":\"#/$defs/steps\"},"
+        "\"additionalProperties\":false,\"minProperties\":1,\"maxProperties\":1,\"properties\":{\"parallel\":{\"$ref\":"
+        "\"#/$defs/steps\"},"
         "\"sequence\":{\"$ref\":\"#/$defs/steps\"}}}]}},\"task\":");
     struct json json = json_to(out);
     schema_task(&json, "name", false);

@@ -1,4 +1,5 @@
-/* task_doc: what a task can say. Its keys are rows of task_doc.def, for the files of archives (workflow.h) and for posted tasks alike. */
+/* task_doc: what a task can say. Its keys are rows of task_doc.def, for the files of archives (workflow.h) and for
+ * posted tasks alike. */
 #ifndef WEIR_TEXT_TASK_DOC_H
 #define WEIR_TEXT_TASK_DOC_H
 
@@ -10,9 +11,10 @@ struct task_links { /* a posted task's references, as they were written; NULL: n
     bool allow_failure;
 };
 
-/* task_doc_posted: one task of a request's body. What is wrong goes to context->diags; *out holds what could be read, but for the
- * references. Texts point into the body or are in the arena. */
-void task_doc_posted(const struct node_context *context, const struct doc_node *node, struct workflow_task *out, struct task_links *links);
+/* task_doc_posted: one task of a request's body. What is wrong goes to context->diags; *out holds what could be read,
+ * but for the references. Texts point into the body or are in the arena. */
+void task_doc_posted(const struct node_context *context, const struct doc_node *node, struct workflow_task *out,
+    struct task_links *links);
 
 /* task_doc_empty: a task that says nothing: all defaults. */
 struct workflow_task task_doc_empty(void);

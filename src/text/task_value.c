@@ -1,7 +1,7 @@
 /* task_value: the values of a task's keys, each checked where it stands.
  *
- * Owns the bounds of every value. Each reader writes its field of the task only when the value is good, and else adds a fault at the node
- * that is wrong. */
+ * Owns the bounds of every value. Each reader writes its field of the task only when the value is good, and else adds a
+ * fault at the node that is wrong. */
 #include <string.h>
 
 #include "base/when.h"
@@ -56,8 +56,8 @@ static bool lines_of(struct task_read *r, const struct doc_node *value, size_t n
     bool list = value->kind == NODE_SEQUENCE, ok = true;
     size_t n = list ? value->n : 1;
     if (value->kind == NODE_MAPPING || (!list && r->place == TASK_IN_QUEUE))
-        return node_fault(&r->context, value, "'%s' must be %s of strings, not %s", r->key, node_form(&r->context, NODE_SEQUENCE),
-            node_found(&r->context, value));
+        return node_fault(&r->context, value, "'%s' must be %s of strings, not %s", r->key,
+            node_form(&r->context, NODE_SEQUENCE), node_found(&r->context, value));
     if (n > n_max)
         return node_fault(&r->context, value, "'%s' must have at most %zu items, not %zu", r->key, n_max, n);
     struct str *items = ARENA_ARRAY(r->context.arena, struct str, n + 1);
@@ -107,8 +107,8 @@ bool workflow_refs_full(struct workflow_read *read, const struct node_context *c
     return true;
 }
 
-struct workflow_ref *workflow_ref_add(
-    struct workflow_read *read, const struct node_context *context, const struct doc_node *node, struct workflow_refs *refs)
+struct workflow_ref *workflow_ref_add(struct workflow_read *read, const struct node_context *context,
+    const struct doc_node *node, struct workflow_refs *refs)
 {
     if (workflow_refs_full(read, context, node))
         return NULL;
@@ -203,7 +203,8 @@ bool value_after(struct task_read *r, const struct doc_node *value)
         struct workflow_ref *ref = &r->task->after.items[i];
         if (ref->on != WORKFLOW_ON_SUCCESS)
             continue;
-        diag_error(r->context.diags, workflow_diag_place(r->read, ref->place), "'after' waits for the end, whatever it is");
+        diag_error(
+            r->context.diags, workflow_diag_place(r->read, ref->place), "'after' waits for the end, whatever it is");
         diag_suggest(r->context.diags, "write it in 'depends'");
     }
     return true;
@@ -237,7 +238,8 @@ bool value_image(struct task_read *r, const struct doc_node *value)
     if (!line_of(r, value, IMAGE_MAX, &image))
         return false;
     if (image.ptr[0] == '-' || str_index(image, ' ') >= 0)
-        return node_fault(&r->context, value, "'image' must be an image's name without blanks that doesn't begin with '-'");
+        return node_fault(
+            &r->context, value, "'image' must be an image's name without blanks that doesn't begin with '-'");
     r->task->image = image;
     return true;
 }
@@ -245,7 +247,8 @@ bool value_image(struct task_read *r, const struct doc_node *value)
 static bool word_of(struct task_read *r, const struct doc_node *node, struct str *out, bool first)
 {
     if (node->kind != NODE_SCALAR || node_is_null(node) || (node->plain && r->place == TASK_IN_QUEUE))
-        return node_fault(&r->context, node, "a word of 'command' must be a string, not %s", node_found(&r->context, node));
+        return node_fault(
+            &r->context, node, "a word of 'command' must be a string, not %s", node_found(&r->context, node));
     *out = node->text;
     if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
         return node_fault(&r->context, node, "a word of 'command' must not contain a NUL character");
@@ -275,8 +278,8 @@ bool value_command(struct task_read *r, const struct doc_node *value)
         return true;
     }
     if (value->kind == NODE_MAPPING || (r->place == TASK_IN_QUEUE && value->plain))
-        return node_fault(&r->context, value, "'command' must be a string or %s of strings, not %s", node_form(&r->context, NODE_SEQUENCE),
-            node_found(&r->context, value));
+        return node_fault(&r->context, value, "'command' must be a string or %s of strings, not %s",
+            node_form(&r->context, NODE_SEQUENCE), node_found(&r->context, value));
     if (!node_str(&r->context, value, r->key, &text))
         return false;
     if (!words_split(text, r->context.arena, &words, &err))
@@ -327,7 +330,8 @@ static bool env_name_is_valid(struct str name)
 }
 
 /* pairs_begin: what the defaults say and this mapping doesn't, in an array of its own with room for both. */
-static struct workflow_pairs pairs_begin(struct task_read *r, const struct doc_node *value, const struct workflow_pairs *inherited)
+static struct workflow_pairs pairs_begin(
+    struct task_read *r, const struct doc_node *value, const struct workflow_pairs *inherited)
 {
     struct workflow_pairs pairs = { ARENA_ARRAY(r->context.arena, struct label, inherited->n + value->n + 1), 0, 0 };
     for (size_t i = 0; i < inherited->n; i++)
@@ -339,7 +343,8 @@ static struct workflow_pairs pairs_begin(struct task_read *r, const struct doc_n
 bool value_env(struct task_read *r, const struct doc_node *value)
 {
     if (value->kind != NODE_MAPPING || value->n > ENV_MAX)
-        return node_fault(&r->context, value, "'env' must be %s of at most %d strings", node_form(&r->context, NODE_MAPPING), ENV_MAX);
+        return node_fault(&r->context, value, "'env' must be %s of at most %d strings",
+            node_form(&r->context, NODE_MAPPING), ENV_MAX);
     struct workflow_pairs env = pairs_begin(r, value, &r->task->env);
     bool ok = true;
     for (size_t i = 0; i < value->n; i++) {
@@ -348,7 +353,8 @@ bool value_env(struct task_read *r, const struct doc_node *value)
         if (!env_name_is_valid(key->text))
             ok = node_fault(&r->context, key, "'%.*s' can't be the name of an environment variable", STR_ARG(shown));
         else if (str_starts(key->text, STR("WEIR_")))
-            ok = node_fault(&r->context, key, "'%.*s': names that begin with WEIR_ are set by Weir itself", STR_ARG(shown));
+            ok = node_fault(
+                &r->context, key, "'%.*s': names that begin with WEIR_ are set by Weir itself", STR_ARG(shown));
         else if (!node_str(&r->context, item, str_dupz(r->context.arena, shown), &text))
             ok = false;
         else if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
@@ -365,8 +371,8 @@ bool value_env(struct task_read *r, const struct doc_node *value)
 bool value_labels(struct task_read *r, const struct doc_node *value)
 {
     if (value->kind != NODE_MAPPING || value->n > LABELS_MAX)
-        return node_fault(
-            &r->context, value, "'labels' must be %s of at most %d strings", node_form(&r->context, NODE_MAPPING), LABELS_MAX);
+        return node_fault(&r->context, value, "'labels' must be %s of at most %d strings",
+            node_form(&r->context, NODE_MAPPING), LABELS_MAX);
     struct workflow_pairs labels = pairs_begin(r, value, &r->task->labels);
     bool ok = true;
     for (size_t i = 0; i < value->n; i++) {
@@ -383,8 +389,8 @@ bool value_labels(struct task_read *r, const struct doc_node *value)
     return ok;
 }
 
-static bool duration_of(
-    struct task_read *r, const struct doc_node *value, const char *what, int64_t min_ms, int64_t max_ms, int64_t *out_ms)
+static bool duration_of(struct task_read *r, const struct doc_node *value, const char *what, int64_t min_ms,
+    int64_t max_ms, int64_t *out_ms)
 {
     int64_t ms;
     if (!node_duration(&r->context, value, what, &ms))
@@ -412,7 +418,8 @@ bool value_not_before(struct task_read *r, const struct doc_node *value)
     if (!line_of(r, value, LINE_MAX, &text))
         return false;
     if (!when_parse(text, &r->task->not_before))
-        return node_fault(&r->context, value, "'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"",
+        return node_fault(&r->context, value,
+            "'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"",
             STR_ARG(diag_shown(text)));
     return true;
 }
@@ -466,7 +473,8 @@ bool value_data(struct task_read *r, const struct doc_node *value)
 
 bool value_retry(struct task_read *r, const struct doc_node *value)
 {
-    static const struct str words[] = { { "lost", 4 }, { "temporary", 9 }, { "killed", 6 }, { "failed", 6 }, { "timeout", 7 } };
+    static const struct str words[] = { { "lost", 4 }, { "temporary", 9 }, { "killed", 6 }, { "failed", 6 },
+        { "timeout", 7 } };
     static const unsigned bits[] = { RETRY_LOST, RETRY_TEMPORARY, RETRY_KILLED, RETRY_FAILED, RETRY_TIMEOUT };
     struct node_reader reader;
     if (!node_read_begin(&reader, &r->context, value, r->key))
@@ -478,7 +486,8 @@ bool value_retry(struct task_read *r, const struct doc_node *value)
     if (backoff != NULL)
         duration_of(r, backoff, "backoff", 0, 30 * DAY_MS, &r->task->backoff_ms);
     if (on != NULL && (on->kind == NODE_MAPPING || (!list && r->place == TASK_IN_QUEUE)))
-        node_fault(&r->context, on, "'on' must be %s of words, not %s", node_form(&r->context, NODE_SEQUENCE), node_found(&r->context, on));
+        node_fault(&r->context, on, "'on' must be %s of words, not %s", node_form(&r->context, NODE_SEQUENCE),
+            node_found(&r->context, on));
     else
         for (size_t i = 0; on != NULL && i < (list ? on->n : 1); i++) {
             size_t word;
@@ -608,10 +617,11 @@ static bool cron_of(struct task_read *r, const struct doc_node *node, struct wor
     struct cron cron;
     struct cron_fault fault;
     if (!cron_parse(text, r->task->name, &cron, &fault))
-        return node_fault(
-            &r->context, at, "'%s' at '%.*s': %s", r->key, STR_ARG(diag_shown(str_sub(text, fault.at, text.len))), fault.text);
-    bool known = zone_at == NULL || (zone_name_is_valid(zone) && (r->read->input->zone_is_known == NULL ||
-                                                                     r->read->input->zone_is_known(r->read->input->context, zone)));
+        return node_fault(&r->context, at, "'%s' at '%.*s': %s", r->key,
+            STR_ARG(diag_shown(str_sub(text, fault.at, text.len))), fault.text);
+    bool known = zone_at == NULL ||
+                 (zone_name_is_valid(zone) && (r->read->input->zone_is_known == NULL ||
+                                                  r->read->input->zone_is_known(r->read->input->context, zone)));
     if (!known) {
         node_fault(&r->context, zone_at, "there is no time zone '%.*s'", STR_ARG(diag_shown(zone)));
         diag_suggest(r->context.diags, "write a name of the tz database, such as UTC, Europe/Berlin or Asia/Tokyo");
@@ -725,7 +735,8 @@ bool value_collapse(struct task_read *r, const struct doc_node *value)
 /* template_of: text with {archive} {rev} {name} {variant} in it. */
 static bool template_of(struct task_read *r, const struct doc_node *value, struct str *out)
 {
-    static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 }, { "queue", 5 } };
+    static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 },
+        { "queue", 5 } };
     size_t n = r->place == TASK_IN_QUEUE ? 5 : 4;
     struct str text, rest;
     if (!line_of(r, value, TEMPLATE_MAX, &text))
@@ -739,8 +750,8 @@ static bool template_of(struct task_read *r, const struct doc_node *value, struc
             known = known || str_eq(word, words[i]);
         if (known)
             continue;
-        node_fault(
-            &r->context, value, "'%s' may use {archive}, {rev}, {name} and {variant}, not {%.*s}", r->key, STR_ARG(diag_shown(word)));
+        node_fault(&r->context, value, "'%s' may use {archive}, {rev}, {name} and {variant}, not {%.*s}", r->key,
+            STR_ARG(diag_shown(word)));
         diag_suggest_closest(r->context.diags, word, words, n);
         return false;
     }
@@ -778,11 +789,13 @@ static bool axis_of(struct task_read *r, const struct node_pair *pair, struct wo
 }
 
 /* rows_of: include and exclude: a list of mappings axis: value. */
-static bool rows_of(struct task_read *r, const struct doc_node *value, const char *what, struct workflow_pairs **out, size_t *out_n)
+static bool rows_of(
+    struct task_read *r, const struct doc_node *value, const char *what, struct workflow_pairs **out, size_t *out_n)
 {
     bool ok = true;
     if (value->kind != NODE_SEQUENCE || value->n > WORKFLOW_VARIANTS_MAX)
-        return node_fault(&r->context, value, "'%s' must be a list of at most %d mappings", what, WORKFLOW_VARIANTS_MAX);
+        return node_fault(
+            &r->context, value, "'%s' must be a list of at most %d mappings", what, WORKFLOW_VARIANTS_MAX);
     struct workflow_pairs *rows = ARENA_ARRAY(r->context.arena, struct workflow_pairs, value->n + 1);
     for (size_t i = 0; i < value->n; i++) {
         const struct doc_node *row = value->items[i];
@@ -808,7 +821,8 @@ bool value_matrix(struct task_read *r, const struct doc_node *value)
     bool ok = true;
     size_t variants = 1;
     if (value->kind != NODE_MAPPING || value->n == 0 || value->n > AXES_MAX + 2)
-        return node_fault(&r->context, value, "'matrix' must be a mapping of 1 to %d axes, each a list of values", AXES_MAX);
+        return node_fault(
+            &r->context, value, "'matrix' must be a mapping of 1 to %d axes, each a list of values", AXES_MAX);
     matrix.axes = ARENA_ARRAY(r->context.arena, struct workflow_axis, value->n);
     for (size_t i = 0; i < value->n; i++) {
         const struct node_pair *pair = &value->pairs[i];

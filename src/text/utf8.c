@@ -1,4 +1,5 @@
-/* utf8: characters as bytes. Owns the rule of what is well-formed (no overlong forms, no surrogates, nothing past U+10FFFF). */
+/* utf8: characters as bytes. Owns the rule of what is well-formed (no overlong forms, no surrogates, nothing past
+ * U+10FFFF). */
 #include "text/utf8.h"
 
 /* tail_in: is bytes[at] a continuation byte in low..high? */

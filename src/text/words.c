@@ -1,7 +1,7 @@
 /* words: split a command by shell rules, and quote for a shell.
  *
- * Owns the rules of quoting. It promises that words_split undoes words_join for every word without control characters, and that nothing is
- * ever expanded. It fails with the column of the quote or backslash at fault. */
+ * Owns the rules of quoting. It promises that words_split undoes words_join for every word without control characters,
+ * and that nothing is ever expanded. It fails with the column of the quote or backslash at fault. */
 #include "text/words.h"
 
 #include <string.h>
@@ -124,7 +124,8 @@ bool words_split(struct str text, struct arena *arena, struct words *out, struct
 
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c != '\0' && strchr("_@%+:,./-", c) != NULL);
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("_@%+:,./-", c) != NULL);
 }
 
 static bool is_control(char c)
@@ -156,7 +157,8 @@ void words_quote(struct buf *out, struct str word)
 {
     bool plain = word.len > 0, control = false;
     for (size_t i = 0; i < word.len; i++) {
-        plain = plain && (is_plain(word.ptr[i]) || (word.ptr[i] == '=' && word.ptr[0] == '-')); /* NAME=x might be read as an assignment */
+        /* NAME=x might be read as an assignment */
+        plain = plain && (is_plain(word.ptr[i]) || (word.ptr[i] == '=' && word.ptr[0] == '-'));
         control = control || is_control(word.ptr[i]);
     }
     if (plain) {

@@ -1,7 +1,8 @@
 /* workflow: workflow files read into one struct workflow: the two forms of a file, defaults, triggers, the shorthand.
  *
- * It promises that every fault of every file is told in one run, and that what it returns without a fault needs no further checks. Names
- * may be used before, and in another file than, they are defined: what is about names waits until all files are read (workflow_check.c). */
+ * It promises that every fault of every file is told in one run, and that what it returns without a fault needs no
+ * further checks. Names may be used before, and in another file than, they are defined: what is about names waits until
+ * all files are read (workflow_check.c). */
 #include "text/workflow.h"
 
 #include "text/key.h"
@@ -56,9 +57,11 @@ static void triggers_settle(const struct file_read *file, struct task_read *r)
         node_fault(&r->context, r->on, "'on: schedule' needs a 'schedule'");
         diag_suggest(r->context.diags, "add schedule: \"H 3 * * *\"");
     } else {
-        task->triggers &= ~(unsigned)TRIGGER_SCHEDULE; /* its file is for the clock; this one comes with what it depends on */
+        /* its file is for the clock; this one comes with what it depends on */
+        task->triggers &= ~(unsigned)TRIGGER_SCHEDULE;
     }
-    task->starts_alone = task->detached || r->schedule != NULL || (r->on != NULL && (task->triggers & TRIGGER_COMMIT) == 0);
+    task->starts_alone =
+        task->detached || r->schedule != NULL || (r->on != NULL && (task->triggers & TRIGGER_COMMIT) == 0);
     if (task->detached && r->detached != NULL && r->on != NULL && (task->triggers & TRIGGER_COMMIT) != 0)
         node_fault(&r->context, r->detached, "'detached' means never by a commit, but 'on' lists commit");
 }
@@ -73,8 +76,8 @@ static void task_keep(struct file_read *file, const struct workflow_task *task, 
     if (commit && read->out->commit.name.len > 0)
         first = &read->out->commit;
     if (first != NULL) {
-        node_fault(&file->context, at, "there is a task '%.*s' already, at %.*s:%u", STR_ARG(task->name), STR_ARG(first->place.file),
-            first->place.line);
+        node_fault(&file->context, at, "there is a task '%.*s' already, at %.*s:%u", STR_ARG(task->name),
+            STR_ARG(first->place.file), first->place.line);
     } else if (commit) {
         read->out->commit = *task;
     } else if (read->out->n_tasks == WORKFLOW_TASKS_MAX) {
@@ -97,12 +100,14 @@ static void task_add(struct file_read *file, const struct doc_node *node, const 
     if (file->read->tasks_over)
         return;
     if (mapping->kind != NODE_MAPPING) {
-        node_fault(&file->context, node, "a task must be a mapping with a name, not %s", node_found(&file->context, node));
+        node_fault(
+            &file->context, node, "a task must be a mapping with a name, not %s", node_found(&file->context, node));
         return;
     }
     const struct doc_node *name = node_find(mapping, STR("name"));
     if (key != NULL && name != NULL)
-        node_fault(&file->context, name, "the name of this task stands before it: '%.*s'", STR_ARG(diag_shown(key->text)));
+        node_fault(
+            &file->context, name, "the name of this task stands before it: '%.*s'", STR_ARG(diag_shown(key->text)));
     else if (key == NULL && (name == NULL || node_is_null(name)))
         node_fault(&file->context, node, "this task has no 'name'");
     const struct doc_node *given = key != NULL ? key : name;
@@ -145,7 +150,8 @@ static struct step_ends step_read(struct file_read *file, const struct doc_node 
         if (str_eqz(word, "parallel") || str_eqz(word, "sequence"))
             return steps_read(file, node->pairs[0].value, str_eqz(word, "parallel"));
         static const struct str words[] = { { "parallel", 8 }, { "sequence", 8 } };
-        node_fault(&file->context, node->n > 0 ? node->pairs[0].key : node, "a step is a task's name, or 'parallel' with a list of steps");
+        node_fault(&file->context, node->n > 0 ? node->pairs[0].key : node,
+            "a step is a task's name, or 'parallel' with a list of steps");
         diag_suggest_closest(read->diags, node->n > 0 ? node->pairs[0].key->text : (struct str){ 0 }, words, 2);
         return ends;
     }
@@ -153,7 +159,8 @@ static struct step_ends step_read(struct file_read *file, const struct doc_node 
     if (node_is_null(node)) {
         node_fault(&file->context, node, "a step is a task's name, not null");
     } else if (str_starts(node->text, STR("PREV"))) {
-        node_fault(&file->context, node, "'workflow' orders the tasks of one revision: PREV stands in 'depends' or 'after' of a task");
+        node_fault(&file->context, node,
+            "'workflow' orders the tasks of one revision: PREV stands in 'depends' or 'after' of a task");
     } else if (!name_check(node->text, "task", &err)) {
         node_fault(&file->context, node, "%s", err.text);
     } else {
@@ -165,7 +172,8 @@ static struct step_ends step_read(struct file_read *file, const struct doc_node 
     return ends;
 }
 
-static void steps_link(struct file_read *file, const struct doc_node *at, const struct step_ends *earlier, const struct step_ends *later)
+static void steps_link(
+    struct file_read *file, const struct doc_node *at, const struct step_ends *earlier, const struct step_ends *later)
 {
     struct workflow_read *read = file->read;
     for (size_t i = 0; i < later->n_first; i++) {
@@ -240,8 +248,8 @@ static void semaphores_read(struct file_read *file, const struct doc_node *node)
             if (str_eq(read->out->semaphores[k].name, key->text))
                 first = &read->out->semaphores[k];
         if (first != NULL)
-            node_fault(
-                &file->context, key, "there is a semaphore '%s' already, at %.*s:%u", what, STR_ARG(first->place.file), first->place.line);
+            node_fault(&file->context, key, "there is a semaphore '%s' already, at %.*s:%u", what,
+                STR_ARG(first->place.file), first->place.line);
         else
             *ARENA_PUSH(read->arena, read->out->semaphores, read->out->n_semaphores, read->out->cap_semaphores) =
                 (struct workflow_semaphore){ key->text, limit, workflow_place_of(&file->context, key) };
@@ -250,7 +258,9 @@ static void semaphores_read(struct file_read *file, const struct doc_node *node)
 
 static void defaults_read(struct file_read *file, const struct doc_node *on, const struct doc_node *defaults)
 {
-    struct task_read r = { .read = file->read, .context = file->context, .place = TASK_IN_DEFAULTS, .task = &file->template, .key = "on" };
+    struct task_read r = {
+        .read = file->read, .context = file->context, .place = TASK_IN_DEFAULTS, .task = &file->template, .key = "on"
+    };
     if (on != NULL)
         value_on(&r, on);
     r.on = NULL;
@@ -265,12 +275,14 @@ static void mapping_read(struct file_read *file, const struct doc_node *root)
     if (!node_read_begin(&reader, &file->context, root, "the file"))
         return;
     const struct doc_node *on = node_read_any(&reader, "on"), *defaults = node_read_mapping(&reader, "defaults"),
-                      *semaphores = node_read_mapping(&reader, "semaphores"), *steps = node_read_any(&reader, "workflow"),
-                      *tasks = node_read_any(&reader, "tasks"), *jobs = node_read_any(&reader, "jobs");
+                          *semaphores = node_read_mapping(&reader, "semaphores"),
+                          *steps = node_read_any(&reader, "workflow"), *tasks = node_read_any(&reader, "tasks"),
+                          *jobs = node_read_any(&reader, "jobs");
     const struct doc_node *name = node_find(root, STR("name"));
     if (name != NULL && tasks == NULL && jobs == NULL) {
         node_fault(&file->context, root, "this looks like one task: tasks stand in a list");
-        diag_suggest(file->context.diags, "begin it with '- name: %.*s' and indent the rest", STR_ARG(diag_shown(name->text)));
+        diag_suggest(
+            file->context.diags, "begin it with '- name: %.*s' and indent the rest", STR_ARG(diag_shown(name->text)));
         return;
     }
     node_read_end(&reader);
@@ -299,7 +311,8 @@ static void mapping_read(struct file_read *file, const struct doc_node *root)
 
 static void source_read(struct workflow_read *read, const struct workflow_source *source)
 {
-    const struct doc_node *root = source->root != NULL ? source->root : node_parse(source->file, read->arena, read->diags);
+    const struct doc_node *root =
+        source->root != NULL ? source->root : node_parse(source->file, read->arena, read->diags);
     if (root == NULL)
         read->incomplete = true;
     if (root == NULL || node_is_null(root))
@@ -312,7 +325,8 @@ static void source_read(struct workflow_read *read, const struct workflow_source
         for (size_t i = 0; i < root->n; i++)
             task_add(&file, root->items[i], NULL);
     } else {
-        node_fault(&file.context, root, "a workflow is a list of tasks or a mapping, not %s", node_found(&file.context, root));
+        node_fault(
+            &file.context, root, "a workflow is a list of tasks or a mapping, not %s", node_found(&file.context, root));
     }
 }
 

@@ -1,9 +1,11 @@
-/* workflow: the workflow files of one revision (YAML or JSON) as a struct workflow, or everything that is wrong with them.
+/* workflow: the workflow files of one revision (YAML or JSON) as a struct workflow, or everything that is wrong with
+ * them.
  *
- * A file is a list of tasks, or a mapping with `on`, `defaults`, `semaphores`, `workflow` (shorthand: a sequence of names with `parallel`
- * in it), `tasks` (a list) and `jobs` (a mapping by name). All files share one namespace; `defaults` and `on` count for their own file.
- * What a task doesn't say comes from its file's defaults; `env` and `labels` are joined, everything else is replaced. Keys are rows of one
- * table (task_doc.def), from which the JSON Schema for editors is made too. */
+ * A file is a list of tasks, or a mapping with `on`, `defaults`, `semaphores`, `workflow` (shorthand: a sequence of
+ * names with `parallel` in it), `tasks` (a list) and `jobs` (a mapping by name). All files share one namespace;
+ * `defaults` and `on` count for their own file. What a task doesn't say comes from its file's defaults; `env` and
+ * `labels` are joined, everything else is replaced. Keys are rows of one table (task_doc.def), from which the JSON
+ * Schema for editors is made too. */
 #ifndef WEIR_TEXT_WORKFLOW_H
 #define WEIR_TEXT_WORKFLOW_H
 
@@ -14,7 +16,7 @@
 
 struct workflow_source {
     const struct diag_file *file; /* strict JSON when its name ends in .json */
-    const struct doc_node *root;      /* NULL: parse the file's text */
+    const struct doc_node *root;  /* NULL: parse the file's text */
 };
 
 struct workflow_input {
@@ -23,11 +25,13 @@ struct workflow_input {
     /* whether there is such a time zone; NULL: only the form of its name is looked at */
     bool (*zone_is_known)(void *context, struct str name);
     void *context;
-    bool policies; /* keys of policies (matrix, blocked_by, collapse, freeze, window), which this version doesn't carry out: only warn */
+    /* keys of policies (matrix, blocked_by, collapse, freeze, window), which this version doesn't carry out: only warn
+     */
+    bool policies;
 };
 
-/* workflow_parse: true when there is no error (there may be warnings). Else all errors of all files are in diags, sorted, and *out holds
- * what could be read. Memory: the arena's. The text of the files must live as long. */
+/* workflow_parse: true when there is no error (there may be warnings). Else all errors of all files are in diags,
+ * sorted, and *out holds what could be read. Memory: the arena's. The text of the files must live as long. */
 bool workflow_parse(const struct workflow_input *input, struct arena *arena, struct diags *diags, struct workflow *out);
 
 /* workflow_is_file: does the name end in .yaml, .yml or .json? */

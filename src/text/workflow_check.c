@@ -1,7 +1,7 @@
 /* workflow_check: what only shows when all files are read: names that nobody defines, circles, contradictions.
  *
- * Cost is bounded by tasks and references: circles are found in linear time, and who waits for whom, over any number of steps, is kept as
- * bits (5,000 tasks: 3 MiB). */
+ * Cost is bounded by tasks and references: circles are found in linear time, and who waits for whom, over any number of
+ * steps, is kept as bits (5,000 tasks: 3 MiB). */
 #include <string.h>
 
 #include "core/graph.h"
@@ -39,7 +39,8 @@ static struct str name_at(const struct check *check, size_t index)
     return index == check->workflow->n_tasks ? STR("COMMIT") : check->workflow->tasks[index].name;
 }
 
-static bool fault(const struct check *check, struct workflow_place place, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool fault(const struct check *check, struct workflow_place place, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 static bool fault(const struct check *check, struct workflow_place place, const char *fmt, ...)
 {
     struct buf text;
@@ -80,8 +81,8 @@ static void name_gone(struct check *check, const struct workflow_ref *ref)
     if (check->read->incomplete)
         return;
     diag_warning(check->read->diags, workflow_diag_place(check->read, ref->place),
-        "this workflow has no task '%.*s': PREV:%.*s is satisfied unless an earlier revision has it", STR_ARG(diag_shown(ref->name)),
-        STR_ARG(diag_shown(ref->name)));
+        "this workflow has no task '%.*s': PREV:%.*s is satisfied unless an earlier revision has it",
+        STR_ARG(diag_shown(ref->name)), STR_ARG(diag_shown(ref->name)));
     names_suggest(check, ref->name);
 }
 
@@ -105,8 +106,8 @@ static void refs_check(struct check *check, const struct workflow_refs *refs)
             name_unknown(check, ref->place, ref->name);
         const struct workflow_ref *first = smap_find(&seen, ref->name);
         if (first != NULL && ref_equal(first, ref))
-            diag_warning(
-                check->read->diags, workflow_diag_place(check->read, ref->place), "'%.*s' stands twice in this list", STR_ARG(ref->name));
+            diag_warning(check->read->diags, workflow_diag_place(check->read, ref->place),
+                "'%.*s' stands twice in this list", STR_ARG(ref->name));
         else if (first == NULL)
             smap_put(&seen, ref->name, &refs->items[i]);
     }
@@ -118,7 +119,8 @@ static void arcs_add(struct check *check, size_t from, const struct workflow_ref
     for (size_t i = 0; i < refs->n; i++) {
         size_t to = refs->items[i].prev ? SIZE_MAX : task_index(check, refs->items[i].name);
         if (to != SIZE_MAX)
-            *ARENA_PUSH(check->read->arena, check->arcs, check->n_arcs, check->cap_arcs) = (struct arc){ from, to, refs->items[i].place };
+            *ARENA_PUSH(check->read->arena, check->arcs, check->n_arcs, check->cap_arcs) =
+                (struct arc){ from, to, refs->items[i].place };
     }
 }
 
@@ -136,7 +138,8 @@ static void links_settle(struct check *check)
             continue;
         bool commit = waiter == check->workflow->n_tasks, there = false;
         struct workflow_task *task = commit ? &check->workflow->commit : &check->workflow->tasks[waiter];
-        for (size_t k = 0; k < task->depends.n && k < 100 && !there; k++) /* a double does no harm; many comparisons would */
+        /* a double does no harm; many comparisons would */
+        for (size_t k = 0; k < task->depends.n && k < 100 && !there; k++)
             there = !task->depends.items[k].prev && task->depends.items[k].variant.len == 0 &&
                     str_eq(task->depends.items[k].name, link->step.name);
         if (!there)
@@ -227,13 +230,15 @@ static bool bit_get(const uint64_t *bits, size_t i)
     return (bits[i / 64] >> (i % 64) & 1) != 0;
 }
 
-/* waits_collect: for every task the bits of all that it waits for in its revision, over any number of steps. There must be no circle. */
+/* waits_collect: for every task the bits of all that it waits for in its revision, over any number of steps. There must
+ * be no circle. */
 static uint64_t **waits_collect(struct check *check)
 {
     size_t n = check->workflow->n_tasks + 1, words = (n + 63) / 64, n_ready = 0;
     struct arena *arena = check->read->arena;
     uint64_t **waits = ARENA_ARRAY(arena, uint64_t *, n);
-    size_t *open = ARENA_ARRAY(arena, size_t, n), *ready = ARENA_ARRAY(arena, size_t, n), *start = ARENA_ARRAY(arena, size_t, n + 2);
+    size_t *open = ARENA_ARRAY(arena, size_t, n), *ready = ARENA_ARRAY(arena, size_t, n),
+           *start = ARENA_ARRAY(arena, size_t, n + 2);
     size_t *waiter = ARENA_ARRAY(arena, size_t, check->n_arcs + 1);
     for (size_t i = 0; i < check->n_arcs; i++) {
         open[check->arcs[i].from]++;
@@ -270,7 +275,8 @@ static const struct workflow_ref *ref_find(const struct workflow_refs *refs, con
     return NULL;
 }
 
-static void cancel_check(struct check *check, const struct workflow_task *task, const struct workflow_ref *ref, uint64_t **waits)
+static void cancel_check(
+    struct check *check, const struct workflow_task *task, const struct workflow_ref *ref, uint64_t **waits)
 {
     struct str name = task->name, other = ref->name;
     const char *prev = ref->prev ? "PREV:" : "";
@@ -281,14 +287,17 @@ static void cancel_check(struct check *check, const struct workflow_task *task, 
     } else if (ref_find(&task->depends, ref) != NULL) {
         fault(check, ref->place, "'%.*s' depends on '%s%.*s' and cancels it", STR_ARG(name), prev, STR_ARG(other));
     } else if (ref_find(&task->after, ref) != NULL) {
-        fault(check, ref->place, "'%.*s' waits for the end of '%s%.*s' and cancels it", STR_ARG(name), prev, STR_ARG(other));
+        fault(check, ref->place, "'%.*s' waits for the end of '%s%.*s' and cancels it", STR_ARG(name), prev,
+            STR_ARG(other));
     } else if (!ref->prev && own == index) {
         fault(check, ref->place, "'%.*s' cancels itself", STR_ARG(name));
         diag_suggest(check->read->diags, "did you mean 'PREV', the task of the revision before?");
     } else if (!ref->prev && waits != NULL && bit_get(waits[own], index)) {
-        fault(check, ref->place, "'%.*s' cancels '%.*s', but waits for it through other tasks", STR_ARG(name), STR_ARG(other));
+        fault(check, ref->place, "'%.*s' cancels '%.*s', but waits for it through other tasks", STR_ARG(name),
+            STR_ARG(other));
     } else if (!ref->prev && waits != NULL && bit_get(waits[index], own)) {
-        fault(check, ref->place, "'%.*s' cancels '%.*s', which waits for it: it would never run", STR_ARG(name), STR_ARG(other));
+        fault(check, ref->place, "'%.*s' cancels '%.*s', which waits for it: it would never run", STR_ARG(name),
+            STR_ARG(other));
     }
 }
 

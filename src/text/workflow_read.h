@@ -31,12 +31,12 @@ struct workflow_read {
 
 enum task_place { TASK_IN_WORKFLOW, TASK_IN_DEFAULTS, TASK_COMMIT, TASK_IN_QUEUE };
 
-struct task_read { /* one mapping of task keys: a task, or a file's defaults */
+struct task_read {              /* one mapping of task keys: a task, or a file's defaults */
     struct workflow_read *read; /* NULL: in a queue */
     enum task_place place;
     struct node_context context;
     struct workflow_task *task;
-    const char *key;                                                /* the key whose value is being read */
+    const char *key; /* the key whose value is being read */
     /* where these stand in the task itself; NULL: they don't */
     const struct doc_node *on, *schedule, *detached, *command, *script, *depends, *after, *cancels;
 };
@@ -52,8 +52,8 @@ void task_read_keys(struct task_read *r, const struct doc_node *mapping);
 /* workflow_refs_full: counts one more; true past WORKFLOW_REFS_MAX (said once, at the node). */
 bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct doc_node *node);
 /* workflow_ref_add: a reference, counted; NULL when there are too many. */
-struct workflow_ref *workflow_ref_add(
-    struct workflow_read *read, const struct node_context *context, const struct doc_node *node, struct workflow_refs *refs);
+struct workflow_ref *workflow_ref_add(struct workflow_read *read, const struct node_context *context,
+    const struct doc_node *node, struct workflow_refs *refs);
 
 struct workflow_place workflow_place_of(const struct node_context *context, const struct doc_node *node);
 struct diag_place workflow_diag_place(const struct workflow_read *read, struct workflow_place place);

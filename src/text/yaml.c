@@ -1,8 +1,9 @@
 /* yaml: libyaml's events composed into nodes, strictly.
  *
- * Owns what of YAML is taken: one document, no tags, no merge keys, no duplicate keys or anchors, scalar keys only, 64 aliases, and aliases
- * that write out to at most ten times what was written. Depth and nodes are counted on events, so that a bomb costs nothing. It fails by
- * diagnostics; a fault of syntax is the last one, since nothing after it can be trusted. */
+ * Owns what of YAML is taken: one document, no tags, no merge keys, no duplicate keys or anchors, scalar keys only, 64
+ * aliases, and aliases that write out to at most ten times what was written. Depth and nodes are counted on events, so
+ * that a bomb costs nothing. It fails by diagnostics; a fault of syntax is the last one, since nothing after it can be
+ * trusted. */
 #include "text/yaml.h"
 
 #include <string.h>
@@ -38,10 +39,11 @@ static bool chars_check(struct compose *compose)
         bool cr = c == '\r' && (at + 1 == text.len || text.ptr[at + 1] != '\n');
         bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || (c >= 0x7f && c < 0xa0);
         if (cr)
-            return diag_error(context->diags, diag_place_at(context->file, at), "a carriage return without a newline isn't allowed");
-        if (control || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff)
             return diag_error(
-                context->diags, diag_place_at(context->file, at), "the character U+%04X must be written as an escape in quotes", c);
+                context->diags, diag_place_at(context->file, at), "a carriage return without a newline isn't allowed");
+        if (control || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff)
+            return diag_error(context->diags, diag_place_at(context->file, at),
+                "the character U+%04X must be written as an escape in quotes", c);
         at += n;
     }
     return true;
@@ -72,7 +74,8 @@ static bool syntax_fault(struct compose *compose)
     struct diag_place place = place_of(compose, &parser->problem_mark);
     const char *problem = parser->problem != NULL ? parser->problem : "it can't be read";
     if (parser->context != NULL && parser->context_mark.line != parser->problem_mark.line)
-        diag_error(context->diags, place, "%s %s that begins in line %zu", problem, parser->context, parser->context_mark.line + 1);
+        diag_error(context->diags, place, "%s %s that begins in line %zu", problem, parser->context,
+            parser->context_mark.line + 1);
     else if (parser->context != NULL)
         diag_error(context->diags, place, "%s %s", problem, parser->context);
     else
@@ -88,23 +91,24 @@ static bool event_next(struct compose *compose, yaml_event_t *out)
 
 static const struct doc_node *compose_node(struct compose *compose, const yaml_event_t *event);
 
-static bool anchor_put(struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, struct doc_node *node)
+static bool anchor_put(
+    struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, struct doc_node *node)
 {
     struct str name = str_dup(compose->build.context.arena, str_of((const char *)anchor));
     if (smap_find(&compose->anchors, name) != NULL)
-        return diag_error(compose->build.context.diags, place_of(compose, &event->start_mark), "the anchor '&%.*s' is defined twice",
-                          STR_ARG(diag_shown(name)));
+        return diag_error(compose->build.context.diags, place_of(compose, &event->start_mark),
+            "the anchor '&%.*s' is defined twice", STR_ARG(diag_shown(name)));
     smap_put(&compose->anchors, name, node);
     return true;
 }
 
 /* properties_check: the anchor is noted, a tag is refused. */
-static bool properties_check(
-    struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, const yaml_char_t *tag, struct doc_node *node)
+static bool properties_check(struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor,
+    const yaml_char_t *tag, struct doc_node *node)
 {
     if (tag != NULL)
-        return diag_error(compose->build.context.diags, place_of(compose, &event->start_mark), "tags such as '%.*s' aren't taken",
-                          STR_ARG(diag_shown(str_of((const char *)tag))));
+        return diag_error(compose->build.context.diags, place_of(compose, &event->start_mark),
+            "tags such as '%.*s' aren't taken", STR_ARG(diag_shown(str_of((const char *)tag))));
     return anchor == NULL || anchor_put(compose, event, anchor, node);
 }
 
@@ -124,8 +128,8 @@ static const struct doc_node *compose_alias(struct compose *compose, const yaml_
         return NULL;
     }
     if (compose->build.depth + node->height > NODE_DEPTH_MAX + 1) { /* a scalar isn't a level */
-        diag_error(
-            diags, place, "with the alias '*%.*s' the file is nested more than %d levels deep", STR_ARG(diag_shown(name)), NODE_DEPTH_MAX);
+        diag_error(diags, place, "with the alias '*%.*s' the file is nested more than %d levels deep",
+            STR_ARG(diag_shown(name)), NODE_DEPTH_MAX);
         return NULL;
     }
     compose->n_expanded += node->weight;
@@ -183,7 +187,8 @@ static bool key_check(struct compose *compose, const struct doc_node *key, bool 
 {
     const struct node_context *context = &compose->build.context;
     if (key->kind != NODE_SCALAR || is_alias)
-        return node_fault(context, key, "a key must be a plain word or a string, not %s", is_alias ? "an alias" : node_found(context, key));
+        return node_fault(context, key, "a key must be a plain word or a string, not %s",
+            is_alias ? "an alias" : node_found(context, key));
     if (key->plain && key->text.len == 0)
         return node_fault(context, key, "the key is missing");
     if (key->plain && str_eq(key->text, STR("<<")))
@@ -208,7 +213,8 @@ static bool mapping_fill(struct compose *compose, struct doc_node *node, struct 
     }
 }
 
-static const struct doc_node *compose_collection(struct compose *compose, const yaml_event_t *event, enum node_kind kind)
+static const struct doc_node *compose_collection(
+    struct compose *compose, const yaml_event_t *event, enum node_kind kind)
 {
     bool sequence = kind == NODE_SEQUENCE;
     struct diag_place place = place_of(compose, &event->start_mark);
@@ -216,8 +222,9 @@ static const struct doc_node *compose_collection(struct compose *compose, const 
     if (node == NULL || !node_build_nest(&compose->build, place.line, place.column))
         return NULL;
     node->weight = 0; /* an alias inside sees that it isn't finished */
-    if (!properties_check(compose, event, sequence ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
-                          sequence ? event->data.sequence_start.tag : event->data.mapping_start.tag, node))
+    if (!properties_check(compose, event,
+            sequence ? event->data.sequence_start.anchor : event->data.mapping_start.anchor,
+            sequence ? event->data.sequence_start.tag : event->data.mapping_start.tag, node))
         return NULL;
     struct node_items items = { 0 };
     struct doc_node sum = { .weight = 1, .height = 1 };
@@ -255,7 +262,8 @@ static bool document_begin(struct compose *compose, bool *out_empty)
     if (event.type == YAML_STREAM_END_EVENT)
         *out_empty = true;
     else if (event.data.document_start.tag_directives.start != event.data.document_start.tag_directives.end)
-        ok = diag_error(compose->build.context.diags, place_of(compose, &event.start_mark), "%%TAG directives aren't taken");
+        ok = diag_error(
+            compose->build.context.diags, place_of(compose, &event.start_mark), "%%TAG directives aren't taken");
     yaml_event_delete(&event);
     return ok;
 }
@@ -270,8 +278,8 @@ static bool document_end(struct compose *compose)
         return false;
     bool ok = event.type == YAML_STREAM_END_EVENT;
     if (!ok)
-        diag_error(
-            compose->build.context.diags, place_of(compose, &event.start_mark), "a second document begins here; a file holds only one");
+        diag_error(compose->build.context.diags, place_of(compose, &event.start_mark),
+            "a second document begins here; a file holds only one");
     yaml_event_delete(&event);
     return ok;
 }
@@ -290,8 +298,8 @@ static const struct doc_node *compose_document(struct compose *compose)
     if (root == NULL || !document_end(compose))
         return NULL;
     if (compose->build.n_nodes + compose->n_expanded > NODE_EXPANSION_MAX * compose->build.n_nodes) {
-        diag_error(compose->build.context.diags, compose->heaviest, "aliases write the file out to more than %d times its size",
-            NODE_EXPANSION_MAX);
+        diag_error(compose->build.context.diags, compose->heaviest,
+            "aliases write the file out to more than %d times its size", NODE_EXPANSION_MAX);
         return NULL;
     }
     return root;
@@ -306,7 +314,8 @@ const struct doc_node *yaml_parse(const struct diag_file *file, struct arena *ar
     int made = yaml_parser_initialize(&compose.parser);
     ASSERT(made);
     yaml_parser_set_encoding(&compose.parser, YAML_UTF8_ENCODING);
-    yaml_parser_set_input_string(&compose.parser, (const unsigned char *)(file->text.len > 0 ? file->text.ptr : ""), file->text.len);
+    yaml_parser_set_input_string(
+        &compose.parser, (const unsigned char *)(file->text.len > 0 ? file->text.ptr : ""), file->text.len);
     const struct doc_node *root = compose_document(&compose);
     yaml_parser_delete(&compose.parser);
     smap_release(&compose.anchors);

@@ -1,5 +1,6 @@
-/* yaml: a YAML file composed into nodes, strictly (node.h has the limits): one document, no tags, no duplicate keys, scalar keys only,
- * UTF-8 without a byte order mark, few aliases. NULL when there is any error; all that were found are in diags. */
+/* yaml: a YAML file composed into nodes, strictly (node.h has the limits): one document, no tags, no duplicate keys,
+ * scalar keys only, UTF-8 without a byte order mark, few aliases. NULL when there is any error; all that were found are
+ * in diags. */
 #ifndef WEIR_TEXT_YAML_H
 #define WEIR_TEXT_YAML_H
 

@@ -1,7 +1,8 @@
 /* zone: TZif files (RFC 8536) as offsets from UTC.
  *
- * Owns the binary form of the tz database and the POSIX rule at a file's end ("CET-1CEST,M3.5.0,M10.5.0/3"). It promises that any bytes
- * give a zone or NULL, never a read outside of them. Leap seconds are left out of account, as POSIX time does. */
+ * Owns the binary form of the tz database and the POSIX rule at a file's end ("CET-1CEST,M3.5.0,M10.5.0/3"). It
+ * promises that any bytes give a zone or NULL, never a read outside of them. Leap seconds are left out of account, as
+ * POSIX time does. */
 #include "text/zone.h"
 
 #include <string.h>
@@ -58,7 +59,8 @@ bool zone_name_is_valid(struct str name)
         return false;
     struct str rest = name, part;
     while (str_cut(&rest, '/', &part)) {
-        if (part.len == 0 || !((part.ptr[0] >= 'A' && part.ptr[0] <= 'Z') || (part.ptr[0] >= 'a' && part.ptr[0] <= 'z')))
+        if (part.len == 0 ||
+            !((part.ptr[0] >= 'A' && part.ptr[0] <= 'Z') || (part.ptr[0] >= 'a' && part.ptr[0] <= 'z')))
             return false;
         for (size_t i = 0; i < part.len; i++) {
             char c = part.ptr[i];
@@ -108,7 +110,8 @@ static bool cut_time(struct str *s, int64_t hours_max, int64_t *out_s)
     int64_t sign = skip_char(s, '-') ? -1 : 1, h = 0, m = 0, sec = 0;
     if (sign > 0)
         skip_char(s, '+');
-    if (!cut_number(s, hours_max, &h) || (skip_char(s, ':') && (!cut_number(s, 59, &m) || (skip_char(s, ':') && !cut_number(s, 59, &sec)))))
+    if (!cut_number(s, hours_max, &h) ||
+        (skip_char(s, ':') && (!cut_number(s, 59, &m) || (skip_char(s, ':') && !cut_number(s, 59, &sec)))))
         return false;
     *out_s = sign * (h * 3600 + m * 60 + sec);
     return true;
@@ -138,7 +141,8 @@ static bool cut_day(struct str *s, struct rule_day *out)
     if (!skip_char(s, ','))
         return false;
     if (skip_char(s, 'M')) {
-        if (!cut_number(s, 12, &a) || !skip_char(s, '.') || !cut_number(s, 5, &b) || !skip_char(s, '.') || !cut_number(s, 6, &c))
+        if (!cut_number(s, 12, &a) || !skip_char(s, '.') || !cut_number(s, 5, &b) || !skip_char(s, '.') ||
+            !cut_number(s, 6, &c))
             return false;
         *out = (struct rule_day){ 'M', (unsigned)a, (unsigned)b, (unsigned)c, out->time_s };
         if (a < 1 || b < 1)
@@ -260,15 +264,16 @@ static bool header_parse(struct str bytes, size_t time_size, struct counts *out)
     if (bytes.len < HEADER_BYTES || !str_starts(bytes, STR("TZif")))
         return false;
     const char *p = bytes.ptr + 20;
-    *out =
-        (struct counts){ read_u32(p), read_u32(p + 4), read_u32(p + 8), read_u32(p + 12), read_u32(p + 16), read_u32(p + 20), time_size };
+    *out = (struct counts){ read_u32(p), read_u32(p + 4), read_u32(p + 8), read_u32(p + 12), read_u32(p + 16),
+        read_u32(p + 20), time_size };
     return out->times <= TRANSITIONS_MAX && out->types >= 1 && out->types <= TYPES_MAX && out->utc <= TYPES_MAX &&
            out->standard <= TYPES_MAX && out->leaps <= TRANSITIONS_MAX && out->chars <= 4096;
 }
 
 static size_t block_bytes(const struct counts *c)
 {
-    return HEADER_BYTES + c->times * (c->size + 1) + c->types * 6 + c->chars + c->leaps * (c->size + 4) + c->standard + c->utc;
+    return HEADER_BYTES + c->times * (c->size + 1) + c->types * 6 + c->chars + c->leaps * (c->size + 4) + c->standard +
+           c->utc;
 }
 
 static bool block_parse(struct str bytes, const struct counts *c, struct arena *arena, struct zone_table *table)

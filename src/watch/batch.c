@@ -1,7 +1,8 @@
 /* batch: revisions read from a repository, made into commands for the engine.
  *
- * Owns what a command points to until all commands of the batch were answered: texts, the flags of touched tasks, a reference of the
- * definition. A definition is read once for as long as the workflow folder stays the same, and shared by all those revisions.
+ * Owns what a command points to until all commands of the batch were answered: texts, the flags of touched tasks, a
+ * reference of the definition. A definition is read once for as long as the workflow folder stays the same, and shared
+ * by all those revisions.
  *
  * Fails when the repository does; the batch is as it was before then. */
 #include <string.h>
@@ -28,7 +29,7 @@ void batch_free(struct batch *batch)
     mem_free(batch);
 }
 
-/* ---- the definition ---- */
+/* --- the definition --- */
 
 void matcher_release(struct matcher *matcher)
 {
@@ -99,14 +100,16 @@ static const bool *touched_find(struct batch *batch, const struct source_revisio
     return touched;
 }
 
-/* ---- one revision ---- */
+/* --- one revision --- */
 
 static void command_fill(struct batch *batch, const struct batch_item *item, const struct source_revision *revision)
 {
     struct follow *follow = batch->follow;
     struct arena *arena = &batch->arena;
     struct command *command = &batch->commands[batch->n++];
-    *command = (struct command){ .kind = CMD_REVISION, .actor = { STR("watch"), str_dup(arena, follow->tenant) }, .arena = arena };
+    *command = (struct command){
+        .kind = CMD_REVISION, .actor = { STR("watch"), str_dup(arena, follow->tenant) }, .arena = arena
+    };
     command->in.revision.archive = str_dup(arena, follow->name);
     command->in.revision.row = (struct revision){ .lane = follow->lane,
         .rev = item->rev,
@@ -131,7 +134,8 @@ bool batch_add(struct batch *batch, struct batch_item *item, struct err *err)
     struct source_ident ident = { item->rev, item->ident };
     struct source_revision revision = { 0 };
     ASSERT(batch->n - batch->n_late < BATCH_REVISIONS_MAX);
-    bool good = source_revision_read(follow->source, &scratch, ident, &revision, err) && matcher_read(follow, &scratch, ident, err) &&
+    bool good = source_revision_read(follow->source, &scratch, ident, &revision, err) &&
+                matcher_read(follow, &scratch, ident, err) &&
                 (item->prevs_find == NULL || item->prevs_find(item->context, batch, &revision, item, err));
     if (good)
         command_fill(batch, item, &revision);

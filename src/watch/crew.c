@@ -1,7 +1,7 @@
 /* crew: one lock for all companies (it is held for a few instructions only), a condition each.
  *
- * Threads never touch the loop but by loop_wake, and that only under the lock while the crew isn't closed: a thread that was let go at the
- * end finds `closed` set and ends without touching anything that may be gone. */
+ * Threads never touch the loop but by loop_wake, and that only under the lock while the crew isn't closed: a thread
+ * that was let go at the end finds `closed` set and ends without touching anything that may be gone. */
 #include "watch/crew.h"
 
 #include <pthread.h>
@@ -131,7 +131,8 @@ void crew_add(struct crew *crew, enum crew_company which, struct crew_job *job)
     struct company *company = &crew->companies[which];
     pthread_mutex_lock(&crew->lock);
     list_append(&company->waiting, &job->node);
-    bool started = company->waiting.n <= company->idle || company->n_threads >= company->threads_max || thread_start(crew, company);
+    bool started = company->waiting.n <= company->idle || company->n_threads >= company->threads_max ||
+                   thread_start(crew, company);
     ASSERT(started || company->n_threads > 0); /* not one thread: this process can't do anything */
     pthread_cond_signal(&company->news);
     pthread_mutex_unlock(&crew->lock);

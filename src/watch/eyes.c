@@ -1,10 +1,11 @@
 /* eyes: inotify in the folders of local repositories where a new revision shows.
  *
- * Owns the inotify descriptor and who wants to know of which folder; several archives may look at one folder. Promises that eyes_open
- * of a follow is true only if every folder is looked at and its file system tells of all changes: on network file systems others' changes
- * go unseen, so those are looked at by the clock.
+ * Owns the inotify descriptor and who wants to know of which folder; several archives may look at one folder. Promises
+ * that eyes_open of a follow is true only if every folder is looked at and its file system tells of all changes: on
+ * network file systems others' changes go unseen, so those are looked at by the clock.
  *
- * Fails softly: without inotify (its limits, no such folder) the archive is looked at every second. An event means no more than: look. */
+ * Fails softly: without inotify (its limits, no such folder) the archive is looked at every second. An event means no
+ * more than: look. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -24,9 +25,9 @@ enum { EVENT_ROOM = 64 * 1024, READS_MAX = 8 };
 /* File systems of which the kernel here doesn't hear everything. */
 static bool folder_is_quiet(const char *folder)
 {
-    static const unsigned long quiet[] = { NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xff534d42UL /* cifs */, 0xfe534d42UL /* smb2 */,
-        CODA_SUPER_MAGIC, AFS_SUPER_MAGIC, V9FS_MAGIC, CEPH_SUPER_MAGIC, FUSE_SUPER_MAGIC, 0x0bd00bd0UL /* lustre */,
-        0x01161970UL /* gfs2 */, OCFS2_SUPER_MAGIC };
+    static const unsigned long quiet[] = { NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xff534d42UL /* cifs */,
+        0xfe534d42UL /* smb2 */, CODA_SUPER_MAGIC, AFS_SUPER_MAGIC, V9FS_MAGIC, CEPH_SUPER_MAGIC, FUSE_SUPER_MAGIC,
+        0x0bd00bd0UL /* lustre */, 0x01161970UL /* gfs2 */, OCFS2_SUPER_MAGIC };
     struct statfs st;
     if (statfs(folder, &st) != 0)
         return true;
@@ -36,7 +37,7 @@ static bool folder_is_quiet(const char *folder)
     return false;
 }
 
-/* ---- who wants to know; all under watch->lock ---- */
+/* --- who wants to know; all under watch->lock --- */
 
 static void eye_add(struct watch *watch, int wd, struct follow *follow)
 {
@@ -89,7 +90,7 @@ static void sights_drop(struct follow *follow)
     follow->eyes_open = false;
 }
 
-/* ---- the crew's side ---- */
+/* --- the crew's side --- */
 
 /* sights_set: adds before it drops, so that a folder that stays is looked at without a break. */
 static bool sights_set(struct follow *follow, const struct source_watch *folders, size_t n)
@@ -149,12 +150,13 @@ void eyes_close(struct follow *follow)
     pthread_mutex_unlock(&follow->watch->lock);
 }
 
-/* ---- the loop's side ---- */
+/* --- the loop's side --- */
 
 static bool sight_wants(const struct follow *follow, int wd, const char *name)
 {
     for (size_t i = 0; i < follow->n_sights; i++)
-        if (follow->sights[i].wd == wd && (follow->sights[i].name[0] == '\0' || strcmp(follow->sights[i].name, name) == 0))
+        if (follow->sights[i].wd == wd &&
+            (follow->sights[i].name[0] == '\0' || strcmp(follow->sights[i].name, name) == 0))
             return true;
     return false;
 }

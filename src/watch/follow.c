@@ -1,8 +1,8 @@
 /* follow: when to look, and what comes of it.
  *
- * Owns the times of an archive: hints bring a look forward, faults put it off, a look that found nothing waits for the next hint or the
- * slow look. Promises that an archive is with one thread at a time, that batches reach the engine in order and one by one, and that a state
- * is logged when it changes and not again.
+ * Owns the times of an archive: hints bring a look forward, faults put it off, a look that found nothing waits for the
+ * next hint or the slow look. Promises that an archive is with one thread at a time, that batches reach the engine in
+ * order and one by one, and that a state is logged when it changes and not again.
  *
  * Fails never: what goes wrong is the archive's status. */
 #include <stdio.h>
@@ -74,7 +74,7 @@ void follow_end(struct follow *follow)
         follow_free(follow);
 }
 
-/* ---- when ---- */
+/* --- when --- */
 
 void dues_arm(struct watch *watch)
 {
@@ -161,7 +161,7 @@ void follow_hint(struct follow *follow, const struct watch_hint *hint)
     follow_poke(follow);
 }
 
-/* ---- what came of it ---- */
+/* --- what came of it --- */
 
 static void status_say(struct follow *follow, enum watch_state was, const struct watch_status *now)
 {
@@ -225,7 +225,9 @@ static void settle(struct follow *follow, const struct err *fault)
     }
     if (fault != NULL) {
         int64_t most = follow->served ? PAUSE_SERVED_MAX_MS : PAUSE_LOCAL_MAX_MS;
-        follow->pause_ms = follow->pause_ms == 0 ? PAUSE_FIRST_MS : 2 * follow->pause_ms < most ? 2 * follow->pause_ms : most;
+        follow->pause_ms = follow->pause_ms == 0         ? PAUSE_FIRST_MS
+                           : 2 * follow->pause_ms < most ? 2 * follow->pause_ms
+                                                         : most;
         status_set(follow, WATCH_FAULT, fault->text);
         due_at(follow, now + follow->pause_ms);
     } else {
@@ -263,8 +265,8 @@ static void revision_done(struct command *command)
 {
     struct batch *batch = command->owner;
     if (command->err.code != ERR_none && batch->err.code == ERR_none) {
-        err_set(
-            &batch->err, command->err.code, "revision %lld wasn't taken: %s", (long long)command->in.revision.row.rev, command->err.text);
+        err_set(&batch->err, command->err.code, "revision %lld wasn't taken: %s",
+            (long long)command->in.revision.row.rev, command->err.text);
     }
     if (--batch->waiting == 0)
         batch_answered(batch);
@@ -287,7 +289,8 @@ static void batch_send(struct follow *follow)
         batch->commands[i].under.duty = DUTY_watch;
         batch->commands[i].under.epoch = follow->epoch;
     }
-    engine_submit_all(follow->watch->config.engine, batch->commands, batch->n); /* one push is heard of at one time: marks.c goes by that */
+    /* one push is heard of at one time: marks.c goes by that */
+    engine_submit_all(follow->watch->config.engine, batch->commands, batch->n);
 }
 
 static void round_done(struct crew_job *job)
@@ -307,7 +310,8 @@ static void round_done(struct crew_job *job)
     }
 }
 
-/* follow_rest: another server follows the repositories, or may do so; woken when this one has to, or when it is known that another does. */
+/* follow_rest: another server follows the repositories, or may do so; woken when this one has to, or when it is known
+ * that another does. */
 static void follow_rest(struct follow *follow)
 {
     heap_take(&follow->watch->dues, &follow->due);
@@ -320,8 +324,9 @@ static void follow_rest(struct follow *follow)
     follow_source_close(follow);
     follow->recheck = true;
     follow->pause_ms = 0;
-    status_set(follow, WATCH_OK, engine_held(follow->watch->config.engine) ? "the store was restored, and is paused: weir resume all"
-                                                                           : "another server of this store follows it");
+    status_set(follow, WATCH_OK,
+        engine_held(follow->watch->config.engine) ? "the store was restored, and is paused: weir resume all"
+                                                  : "another server of this store follows it");
 }
 
 static void follow_give(struct follow *follow)

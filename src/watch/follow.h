@@ -1,8 +1,9 @@
 /* follow: one archive that is followed, and what its two sides share; private to this room.
  *
- * The loop's side (follow.c) decides when to look and hands batches to the engine; the crew's side (round.c) looks and reads. A follow is
- * `busy` from the moment its job is given to the crew until the answers of its batch are there; while it is with the crew, only the
- * crew touches what is marked so. What both may touch at any time is under watch->lock. */
+ * The loop's side (follow.c) decides when to look and hands batches to the engine; the crew's side (round.c) looks and
+ * reads. A follow is `busy` from the moment its job is given to the crew until the answers of its batch are there;
+ * while it is with the crew, only the crew touches what is marked so. What both may touch at any time is under
+ * watch->lock. */
 #ifndef WEIR_WATCH_FOLLOW_H
 #define WEIR_WATCH_FOLLOW_H
 
@@ -23,11 +24,11 @@ enum {
     BATCH_REVISIONS_MAX = 256, /* of one batch; also no more than */
     BATCH_BYTES_MAX = 8 << 20, /* and what was read in */
     BATCH_MS_MAX = 250,
-    MARKS_MAX = 256,           /* what hints said, kept per archive */
-    SETTLE_MS = 200,           /* how long inotify lets the hook speak first, unless hooks were seen to take longer */
-    LATE_MAX = 64,             /* of them that one batch brings to revisions which are known */
-    SIGHTS_MAX = 16,           /* folders that inotify looks at for one archive */
-    SOURCES_OPEN_MAX = 128,    /* local repositories that stay open while nothing happens */
+    MARKS_MAX = 256,        /* what hints said, kept per archive */
+    SETTLE_MS = 200,        /* how long inotify lets the hook speak first, unless hooks were seen to take longer */
+    LATE_MAX = 64,          /* of them that one batch brings to revisions which are known */
+    SIGHTS_MAX = 16,        /* folders that inotify looks at for one archive */
+    SOURCES_OPEN_MAX = 128, /* local repositories that stay open while nothing happens */
     IDENT_BYTES = 65,
 };
 
@@ -49,7 +50,7 @@ struct matcher { /* the definition that was read last, ready for the next revisi
 
 enum round_end { ROUND_IDLE, ROUND_BATCH, ROUND_FAULT };
 
-struct mark { /* what a hint said of a revision */
+struct mark {                 /* what a hint said of a revision */
     int64_t rev;              /* svn */
     char commit[IDENT_BYTES]; /* git: it speaks of this one and of those before it that nobody else has spoken of */
     char *cause, *txn;        /* "": none */
@@ -101,10 +102,10 @@ struct follow {
     struct watch_status status;
     struct mark marks[MARKS_MAX]; /* in the order they came; of two for the same commit the first counts */
     size_t n_marks;
-    int64_t settle_ms;       /* how long inotify lets the hook speak first */
-    int64_t quiet_until;     /* boot ms: what nobody has spoken of isn't read before; 0: it is */
-    char *head_cause;        /* git: of what is found next; NULL: none */
-    uint64_t head_cause_at;  /* changes with every hint that brings one */
+    int64_t settle_ms;      /* how long inotify lets the hook speak first */
+    int64_t quiet_until;    /* boot ms: what nobody has spoken of isn't read before; 0: it is */
+    char *head_cause;       /* git: of what is found next; NULL: none */
+    uint64_t head_cause_at; /* changes with every hint that brings one */
     struct sight sights[SIGHTS_MAX];
     size_t n_sights;
     bool eyes_open; /* inotify tells us of everything */
@@ -151,7 +152,8 @@ struct watch {
     struct map eyes; /* by wd; under lock */
 };
 
-/* look.c. then: when it was read, once and in any case; view NULL: there is none, or it couldn't be read, or the watch ends. */
+/* look.c. then: when it was read, once and in any case; view NULL: there is none, or it couldn't be read, or the watch
+ * ends. */
 typedef void look_fn(struct watch *watch, const struct archive_view *view, void *owner);
 void looks_begin(struct watch *watch);
 void look_at_lane(struct watch *watch, int64_t lane);
@@ -161,7 +163,8 @@ void looks_release(struct watch *watch, bool all_joined);
 /* follow.c: the loop's side */
 bool place_is_served(enum archive_kind kind, struct str url);
 struct follow *follow_new(struct watch *watch, const struct archive *archive, const struct lane *lane);
-bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint); /* by name: whoever has one of that name */
+/* by name: whoever has one of that name */
+bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint);
 void follow_end(struct follow *follow);  /* it is followed no more; freed as soon as nobody works on it */
 void follow_free(struct follow *follow); /* now */
 void follow_poke(struct follow *follow); /* a hint: look soon */
@@ -180,16 +183,20 @@ void marks_release(struct follow *follow);
 struct mark_text {
     struct str cause, txn;
 };
-/* marks_hold: false: everything may be read. true: only what was spoken of: up to *out_rev (svn), or as marks_find says (git). */
+/* marks_hold: false: everything may be read. true: only what was spoken of: up to *out_rev (svn), or as marks_find says
+ * (git). */
 bool marks_hold(struct follow *follow, int64_t youngest, int64_t *out_rev);
 void marks_quiet_over(struct follow *follow); /* all was spoken of: what comes next has its own time */
-bool marks_wait(struct follow *follow); /* is there something to bring to revisions that are known? Sets tidy when that has time */
-bool marks_find(struct follow *follow, struct arena *arena, int64_t rev, struct str commit, struct mark_text *out); /* false: none */
-/* marks_settle: those of known revisions (svn: below `next`) become commands of follow->batch, where the revision lacks what was said.
- * marks_settle_head: likewise what was said of "HEAD", when nothing is new and `commit` is the branch's. */
+/* is there something to bring to revisions that are known? Sets tidy when that has time */
+bool marks_wait(struct follow *follow);
+/* false: none */
+bool marks_find(struct follow *follow, struct arena *arena, int64_t rev, struct str commit, struct mark_text *out);
+/* marks_settle: those of known revisions (svn: below `next`) become commands of follow->batch, where the revision lacks
+ * what was said. marks_settle_head: likewise what was said of "HEAD", when nothing is new and `commit` is the branch's.
+ */
 bool marks_settle(struct follow *follow, struct reader *reader, struct arena *arena, int64_t next, struct err *err);
-bool marks_settle_head(
-    struct follow *follow, struct reader *reader, struct arena *arena, struct str commit, struct str cause, struct err *err);
+bool marks_settle_head(struct follow *follow, struct reader *reader, struct arena *arena, struct str commit,
+    struct str cause, struct err *err);
 
 /* batch.c */
 struct batch *batch_new(struct follow *follow);
@@ -203,8 +210,8 @@ struct batch_item {
     struct str cause, txn; /* from a hint */
     bool rewritten;
     /* prevs_find: NULL: prevs are as they are */
-    bool (*prevs_find)(void *context, struct batch *batch, const struct source_revision *revision, struct batch_item *item,
-        struct err *err);
+    bool (*prevs_find)(void *context, struct batch *batch, const struct source_revision *revision,
+        struct batch_item *item, struct err *err);
     void *context;
 };
 bool batch_add(struct batch *batch, struct batch_item *item, struct err *err);
@@ -219,7 +226,8 @@ void eyes_close(struct follow *follow); /* nothing of it is looked at any more *
 
 /* notify.c */
 void notes_take(struct watch *watch); /* what other servers were told */
-void notes_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint); /* to the server that follows */
+/* to the server that follows */
+void notes_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint);
 void notes_release(struct watch *watch);
 bool notify_init(struct watch *watch, struct err *err);
 void notify_release(struct watch *watch);

@@ -1,8 +1,9 @@
 /* look: which archives there are, as the store says: all of them, or one of which something is new.
  *
- * The loop never waits for a database: where servers share one, what is asked for is read by a thread of the crew, and taken over when it
- * is there. A look that fails is made again, at all of them, until one succeeds; so is one that finds LOOKS_MAX before it. In a store that
- * is this server's alone it is a short read on the loop's thread, and taken over at once. */
+ * The loop never waits for a database: where servers share one, what is asked for is read by a thread of the crew, and
+ * taken over when it is there. A look that fails is made again, at all of them, until one succeeds; so is one that
+ * finds LOOKS_MAX before it. In a store that is this server's alone it is a short read on the loop's thread, and taken
+ * over at once. */
 #include <string.h>
 
 #include "io/log.h"
@@ -71,7 +72,8 @@ static void look_end(struct look *look)
     list_remove(&watch->looks, &look->node);
     for (size_t i = 0; good && i < look->n; i++)
         watch_archive_told(watch, &look->views[i]);
-    if (!good && !watch->closing && look->then == NULL) { /* with `then` the caller is told instead: anybody may ask for a name */
+    /* with `then` the caller is told instead: anybody may ask for a name */
+    if (!good && !watch->closing && look->then == NULL) {
         log_error("watch.archives", "error=%s", log_quote(str_of(look->err.text)).z);
         if (reader_is_shared(watch->reader))
             look_again(watch);

@@ -1,8 +1,9 @@
 /* marks: what hints said of revisions: whose job made them, of which transaction they are.
  *
- * Owns the marks of an archive, under watch->lock. A mark that is there before its revision is read goes along with it. One that comes
- * after (a hook that was slow, another server that was quicker) becomes a command of the next batch, once: whether it may still be
- * believed is the engine's to decide. Of git a mark means a commit and those before it that came with it and that nobody spoke of.
+ * Owns the marks of an archive, under watch->lock. A mark that is there before its revision is read goes along with it.
+ * One that comes after (a hook that was slow, another server that was quicker) becomes a command of the next batch,
+ * once: whether it may still be believed is the engine's to decide. Of git a mark means a commit and those before it
+ * that came with it and that nobody spoke of.
  *
  * Fails when the store can't be read; the marks are as they were then. */
 #include <string.h>
@@ -60,7 +61,7 @@ void marks_take(struct follow *follow, const struct watch_hint *hint)
     bool git = follow->kind == ARCHIVE_GIT;
     struct str commit = git && hint->commit.len < IDENT_BYTES ? hint->commit : (struct str){ 0 };
     if (git ? commit.len == 0 : hint->rev <= 0)
-        follow->quiet_until = 0; /* it speaks of all there is */
+        follow->quiet_until = 0;  /* it speaks of all there is */
     if (git && commit.len == 0) { /* of whatever is found next */
         if (hint->cause.len == 0)
             return;
@@ -90,7 +91,7 @@ void marks_release(struct follow *follow)
     follow->head_cause = NULL;
 }
 
-/* ---- the crew's side ---- */
+/* --- the crew's side --- */
 
 bool marks_hold(struct follow *follow, int64_t youngest, int64_t *out_rev)
 {
@@ -159,14 +160,16 @@ static void late_add(struct batch *batch, int64_t rev, const struct mark_text *s
     struct actor watch = { STR("watch"), str_dup(&batch->arena, batch->follow->tenant) };
     *command = (struct command){ .kind = CMD_CAUSE, .actor = watch, .arena = &batch->arena };
     command->in.revision.archive = str_dup(&batch->arena, batch->follow->name);
-    command->in.revision.row = (struct revision){ .lane = batch->follow->lane, .rev = rev, .txn = str_dup(&batch->arena, said->txn) };
+    command->in.revision.row =
+        (struct revision){ .lane = batch->follow->lane, .rev = rev, .txn = str_dup(&batch->arena, said->txn) };
     command->in.revision.cause = str_dup(&batch->arena, said->cause);
     batch->n_late++;
 }
 
-/* late_give: to the revision, if it lacks what was said; of git also to those that came with it and that nobody spoke of. */
-static bool late_give(
-    struct follow *follow, struct reader *reader, struct arena *arena, int64_t rev, const struct mark_text *said, struct err *err)
+/* late_give: to the revision, if it lacks what was said; of git also to those that came with it and that nobody spoke
+ * of. */
+static bool late_give(struct follow *follow, struct reader *reader, struct arena *arena, int64_t rev,
+    const struct mark_text *said, struct err *err)
 {
     int64_t noted = 0;
     for (bool first = true; rev > 0 && follow->batch->n_late < LATE_MAX; rev--, first = false) {
@@ -175,7 +178,8 @@ static bool late_give(
         bool found = false;
         if (!reader_revision(reader, arena, follow->lane, rev, &row, &found, err))
             return false;
-        if (!found || (!first && (row.noted != noted || row.cause > 0 || marks_find(follow, arena, 0, row.ident, &other))))
+        if (!found ||
+            (!first && (row.noted != noted || row.cause > 0 || marks_find(follow, arena, 0, row.ident, &other))))
             return true;
         bool cause = said->cause.len > 0 && row.cause == 0, txn = said->txn.len > 0 && row.txn.len == 0;
         if (cause)
@@ -189,14 +193,15 @@ static bool late_give(
     return true;
 }
 
-bool marks_settle_head(
-    struct follow *follow, struct reader *reader, struct arena *arena, struct str commit, struct str cause, struct err *err)
+bool marks_settle_head(struct follow *follow, struct reader *reader, struct arena *arena, struct str commit,
+    struct str cause, struct err *err)
 {
     struct mark_text other, said = { .cause = cause };
     int64_t rev = 0;
     if (commit.len == 0 || marks_find(follow, arena, 0, commit, &other))
         return true;
-    return reader_revision_of_ident(reader, follow->lane, commit, &rev, err) && late_give(follow, reader, arena, rev, &said, err);
+    return reader_revision_of_ident(reader, follow->lane, commit, &rev, err) &&
+           late_give(follow, reader, arena, rev, &said, err);
 }
 
 static void mark_settle(struct follow *follow, const struct mark *copy)
@@ -225,11 +230,13 @@ bool marks_settle(struct follow *follow, struct reader *reader, struct arena *ar
     for (size_t i = 0; i < n && follow->batch->n_late < LATE_MAX; i++) {
         struct mark_text said = { str_of(marks[i].cause), str_of(marks[i].txn) };
         int64_t rev = marks[i].rev;
-        if (marks[i].commit[0] != '\0' && !reader_revision_of_ident(reader, follow->lane, str_of(marks[i].commit), &rev, err))
+        if (marks[i].commit[0] != '\0' &&
+            !reader_revision_of_ident(reader, follow->lane, str_of(marks[i].commit), &rev, err))
             return false;
         if (rev > 0 && !late_give(follow, reader, arena, rev, &said, err))
             return false;
-        mark_settle(follow, &marks[i]); /* a commit that has no number yet gets what was said with its number, or is of another branch */
+        /* a commit that has no number yet gets what was said with its number, or is of another branch */
+        mark_settle(follow, &marks[i]);
     }
     return true;
 }

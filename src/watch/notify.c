@@ -1,8 +1,9 @@
 /* notify: the socket at DATA/run/notify.sock where hooks say that there is a revision.
  *
- * Owns the socket. Anybody on this machine may write to it (hooks run as www-data or svn), so what comes is a bounded datagram that is
- * checked word by word, and can do no more than make us look at a repository: hints of an archive become one look, looks keep a
- * distance, and when more comes than a hook would ever send, the door is shut for the rest of a tenth of a second.
+ * Owns the socket. Anybody on this machine may write to it (hooks run as www-data or svn), so what comes is a bounded
+ * datagram that is checked word by word, and can do no more than make us look at a repository: hints of an archive
+ * become one look, looks keep a distance, and when more comes than a hook would ever send, the door is shut for the
+ * rest of a tenth of a second.
  *
  * Fails at the start only, when the socket can't be made. */
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 enum { WINDOW_MS = 100, WINDOW_NOTES = 256, READS_MAX = 64 };
 
-/* ---- from one server to the other ---- */
+/* --- from one server to the other --- */
 
 struct passed { /* on its way in, or out through the engine */
     struct list_node node;
@@ -66,8 +67,12 @@ void notes_pass(struct watch *watch, const struct follow *follow, const struct w
     buf_init(&text, NOTE_BYTES_MAX);
     if (!watch->closing && note_format(&text, follow->name, rev, hint->txn, hint->cause, &err)) {
         struct passed *passed = passed_new(buf_str(&text));
-        passed->command = (struct command){ .kind = CMD_NOTE, .actor = { STR("watch"), STR("default") }, .arena = &passed->arena,
-            .done = passed_done, .owner = passed, .in.note.text = passed->text };
+        passed->command = (struct command){ .kind = CMD_NOTE,
+            .actor = { STR("watch"), STR("default") },
+            .arena = &passed->arena,
+            .done = passed_done,
+            .owner = passed,
+            .in.note.text = passed->text };
         engine_submit(watch->config.engine, &passed->command);
     }
     buf_release(&text);
@@ -101,7 +106,8 @@ void notes_take(struct watch *watch)
     while ((at = list_take_first(&notes)) != NULL) {
         struct passed *passed = CONTAINER_OF(at, struct passed, node);
         struct note note;
-        if (note_parse(passed->text, &note) && watch->epoch > 0) /* else the duty was lost in between: the next one looks at all anyway */
+        /* else the duty was lost in between: the next one looks at all anyway */
+        if (note_parse(passed->text, &note) && watch->epoch > 0)
             follows_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause });
         passed_free(passed);
     }
@@ -115,7 +121,7 @@ void notes_release(struct watch *watch)
         passed_free(CONTAINER_OF(at, struct passed, node));
 }
 
-/* ---- from hooks ---- */
+/* --- from hooks --- */
 
 struct noted { /* a hint whose sender waits for an answer */
     struct sockaddr_un from;
@@ -129,8 +135,8 @@ static void note_answer(struct watch *watch, const struct noted *noted, enum not
     const char *word = note_answer_name(answer);
     log_debug("notify", "answer=%s bytes=%zu", word, noted->n);
     if (noted->from_len > sizeof(sa_family_t) && watch->notify_fd.fd >= 0) /* else nobody waits */
-        sendto(watch->notify_fd.fd, word, strlen(word), MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&noted->from,
-            noted->from_len);
+        sendto(watch->notify_fd.fd, word, strlen(word), MSG_DONTWAIT | MSG_NOSIGNAL,
+            (const struct sockaddr *)&noted->from, noted->from_len);
 }
 
 static bool note_hint(struct watch *watch, const struct note *note)
@@ -138,14 +144,16 @@ static bool note_hint(struct watch *watch, const struct note *note)
     return follows_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause });
 }
 
-/* not_followed: why; an archive that the store has and we don't was added without our hearing of it, and is followed now. */
+/* not_followed: why; an archive that the store has and we don't was added without our hearing of it, and is followed
+ * now. */
 static void not_followed(struct watch *watch, const struct archive_view *view, void *owner)
 {
     struct noted *noted = owner;
     struct note note;
     bool there = view != NULL && view->archive.removed == 0;
     enum note_answer answer = there && view->archive.kind == ARCHIVE_EXTERNAL ? NOTE_external : NOTE_unknown;
-    if (there && answer == NOTE_unknown && note_parse((struct str){ noted->bytes, noted->n }, &note) && note_hint(watch, &note))
+    if (there && answer == NOTE_unknown && note_parse((struct str){ noted->bytes, noted->n }, &note) &&
+        note_hint(watch, &note))
         answer = NOTE_ok;
     if (!watch->closing)
         note_answer(watch, noted, answer);
@@ -194,7 +202,8 @@ static void notify_ready(struct loop_fd *self, uint32_t epoll_events)
     (void)epoll_events;
     for (unsigned i = 0; i < READS_MAX && budget_left(watch); i++) {
         noted.from_len = sizeof noted.from;
-        ssize_t n = recvfrom(self->fd, noted.bytes, sizeof noted.bytes, MSG_DONTWAIT, (struct sockaddr *)&noted.from, &noted.from_len);
+        ssize_t n = recvfrom(
+            self->fd, noted.bytes, sizeof noted.bytes, MSG_DONTWAIT, (struct sockaddr *)&noted.from, &noted.from_len);
         if (n < 0)
             return;
         noted.n = (size_t)n;

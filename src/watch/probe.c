@@ -1,7 +1,8 @@
-/* probe: a repository looked at before it becomes an archive: is it there, what is its youngest revision, where would we begin?
+/* probe: a repository looked at before it becomes an archive: is it there, what is its youngest revision, where would
+ * we begin?
  *
- * Owns the copy of what was asked and the answer. Promises one call of `done` unless cancelled. Numbers of git are positions along first
- * parents, so an archive that begins `from` N has the commit of N - 1 as its tip.
+ * Owns the copy of what was asked and the answer. Promises one call of `done` unless cancelled. Numbers of git are
+ * positions along first parents, so an archive that begins `from` N has the commit of N - 1 as its tip.
  *
  * Fails as source.h says, and with invalid when `from` lies beyond the branch's next commit. */
 #include "watch/follow.h"
@@ -23,7 +24,7 @@ static void probe_free(struct probe_job *probe)
     mem_free(probe);
 }
 
-/* ---- on the crew's thread ---- */
+/* --- on the crew's thread --- */
 
 struct passed { /* commits of the calls before: they count as known */
     const struct str *ids;
@@ -39,9 +40,10 @@ static bool passed_is_known(void *context, struct str id)
     return true;
 }
 
-/* git_position: the commit at this position (from 1) along first parents; *out_total: how many there are. position 0: the last. */
-static bool git_position(
-    struct source *source, struct arena *arena, int64_t position, struct str *out_id, int64_t *out_total, struct err *err)
+/* git_position: the commit at this position (from 1) along first parents; *out_total: how many there are. position 0:
+ * the last. */
+static bool git_position(struct source *source, struct arena *arena, int64_t position, struct str *out_id,
+    int64_t *out_total, struct err *err)
 {
     struct passed passed = { 0 };
     int64_t before = 0;
@@ -72,8 +74,8 @@ static bool git_start(struct probe_job *job, struct source *source, struct err *
         return false;
     probe->from_beyond = probe->from > probe->youngest + 1;
     if (probe->from_beyond)
-        return err_set(err, ERR_invalid, "the branch %.*s has %lld commits: `from` is at most %lld", STR_ARG(probe->branch_found),
-            (long long)probe->youngest, (long long)probe->youngest + 1);
+        return err_set(err, ERR_invalid, "the branch %.*s has %lld commits: `from` is at most %lld",
+            STR_ARG(probe->branch_found), (long long)probe->youngest, (long long)probe->youngest + 1);
     probe->first = probe->from > 0 ? probe->from : probe->youngest + 1;
     if (probe->from != 1)
         probe->tip = id;
@@ -107,7 +109,7 @@ static void probe_work(struct crew_job *self, struct crew_hand *hand)
     source_close(source);
 }
 
-/* ---- on the loop's thread ---- */
+/* --- on the loop's thread --- */
 
 static void probe_done(struct crew_job *self)
 {
@@ -120,7 +122,8 @@ static void probe_done(struct crew_job *self)
 struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *in, struct err *err)
 {
     if (watch->closing || watch->probes.n >= WATCH_PROBES_MAX) {
-        err_set(err, ERR_unavailable, watch->closing ? "the server is stopping" : "%d repositories are being looked at already",
+        err_set(err, ERR_unavailable,
+            watch->closing ? "the server is stopping" : "%d repositories are being looked at already",
             WATCH_PROBES_MAX);
         return NULL;
     }
@@ -133,7 +136,8 @@ struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *i
         .done = in->done,
         .owner = in->owner };
     job->job = (struct crew_job){ .work = probe_work, .done = probe_done };
-    job->company = place_is_served(in->kind, in->url) ? CREW_SERVED : CREW_PROBE; /* one that hangs is in nobody's way */
+    /* one that hangs is in nobody's way */
+    job->company = place_is_served(in->kind, in->url) ? CREW_SERVED : CREW_PROBE;
     list_append(&watch->probes, &job->node);
     crew_add(watch->crew, job->company, &job->job);
     return &job->probe;

@@ -1,8 +1,8 @@
 /* round: one look at a repository, on a thread of the crew: what is youngest, how far are we, read what comes next.
  *
- * Owns nothing beyond the round. Promises that a batch begins at the first revision that the store doesn't know and has no holes: svn by
- * number, git along first parents, oldest first, with numbers that go on after the last one given. Whatever was handed over and lost on
- * the way is read again, because the store is asked anew each time.
+ * Owns nothing beyond the round. Promises that a batch begins at the first revision that the store doesn't know and has
+ * no holes: svn by number, git along first parents, oldest first, with numbers that go on after the last one given.
+ * Whatever was handed over and lost on the way is read again, because the store is asked anew each time.
  *
  * Fails with ROUND_FAULT and a text that names place and cause; the repository is opened anew next time. */
 #include <errno.h>
@@ -49,7 +49,8 @@ static void gone_say(const struct follow *follow, struct err *err)
     char path[4200];
     snprintf(path, sizeof path, "%.*s", STR_ARG(follow->url));
     if (!follow->served && access(path, F_OK) != 0 && errno == ENOENT)
-        err_set(err, ERR_not_found, "%s: the repository isn't there any more; put it back, or remove the archive", path);
+        err_set(
+            err, ERR_not_found, "%s: the repository isn't there any more; put it back, or remove the archive", path);
 }
 
 static bool source_ready(struct follow *follow, struct err *err)
@@ -83,7 +84,8 @@ static void youngest_note(struct follow *follow, int64_t rev, struct str tip)
 
 static bool is_caught(const struct follow *follow, struct source_ident youngest)
 {
-    return follow->caught && (follow->kind == ARCHIVE_SVN ? follow->caught_rev == youngest.rev : str_eqz(youngest.id, follow->caught_tip));
+    return follow->caught && (follow->kind == ARCHIVE_SVN ? follow->caught_rev == youngest.rev
+                                                          : str_eqz(youngest.id, follow->caught_tip));
 }
 
 static void caught_set(struct follow *follow, struct source_ident youngest)
@@ -102,10 +104,11 @@ static bool batch_is_full(const struct round *round)
     size_t n = batch->n - batch->n_late;
     if (n == 0) /* however long it took to get here */
         return false;
-    return n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX || clock_boot_ms() - round->began >= BATCH_MS_MAX;
+    return n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX ||
+           clock_boot_ms() - round->began >= BATCH_MS_MAX;
 }
 
-/* ---- causes that hints brought ---- */
+/* --- causes that hints brought --- */
 
 static void causes_begin(struct round *round)
 {
@@ -129,7 +132,7 @@ static void head_cause_spend(struct round *round)
     pthread_mutex_unlock(&follow->watch->lock);
 }
 
-/* ---- Subversion: the numbers are the repository's ---- */
+/* --- Subversion: the numbers are the repository's --- */
 
 static bool svn_round(struct round *round)
 {
@@ -138,7 +141,8 @@ static bool svn_round(struct round *round)
     youngest_note(follow, youngest, (struct str){ 0 });
     if (youngest < round->row.youngest && round->row.youngest >= round->row.first)
         return err_set(round->err, ERR_conflict,
-            "%.*s ends at revision %lld, but revision %lld was there before: it was replaced, or restored from an older copy",
+            "%.*s ends at revision %lld, but revision %lld was there before: it was replaced, or restored from an "
+            "older copy",
             STR_ARG(follow->url), (long long)youngest, (long long)round->row.youngest);
     int64_t rev = round->row.next, upto = youngest;
     if (marks_hold(follow, youngest, &upto) && upto >= youngest)
@@ -156,7 +160,7 @@ static bool svn_round(struct round *round)
     return true;
 }
 
-/* ---- git: numbers are given here, once ---- */
+/* --- git: numbers are given here, once --- */
 
 struct known_context {
     struct round *round;
@@ -186,8 +190,8 @@ static bool number_of(struct round *round, const struct batch *batch, struct str
 }
 
 /* parents_find: PREV of a merge means every parent that has a number; without any, the last number given. */
-static bool parents_find(
-    void *context, struct batch *batch, const struct source_revision *revision, struct batch_item *item, struct err *err)
+static bool parents_find(void *context, struct batch *batch, const struct source_revision *revision,
+    struct batch_item *item, struct err *err)
 {
     struct round *round = context;
     int64_t *prevs = ARENA_ARRAY(&batch->arena, int64_t, revision->n_parents + 1);
@@ -230,8 +234,8 @@ static struct str *causes_spread(struct round *round, const struct str *ids, siz
     return causes;
 }
 
-/* git_heal: a number below others is missing, because its command was refused while those after it were taken. Commits of one batch are
- * each the first parent of the next, so the way back from the number after the hole leads to it. */
+/* git_heal: a number below others is missing, because its command was refused while those after it were taken. Commits
+ * of one batch are each the first parent of the next, so the way back from the number after the hole leads to it. */
 static bool git_heal(struct round *round)
 {
     struct follow *follow = round->follow;
@@ -242,16 +246,17 @@ static bool git_heal(struct round *round)
         if (!reader_revision(round->reader, &round->arena, follow->lane, above, &row, &found, round->err))
             return false;
     if (!found || row.ident.len == 0)
-        return err_set(
-            round->err, ERR_corrupt, "revision %lld is missing, and nothing says which commit it was", (long long)round->row.next);
+        return err_set(round->err, ERR_corrupt, "revision %lld is missing, and nothing says which commit it was",
+            (long long)round->row.next);
     struct str ident = row.ident;
     for (int64_t rev = row.rev - 1; rev >= round->row.next; rev--) {
         struct source_revision revision = { 0 };
-        if (!source_revision_read(follow->source, &round->arena, (struct source_ident){ 0, ident }, &revision, round->err))
+        if (!source_revision_read(
+                follow->source, &round->arena, (struct source_ident){ 0, ident }, &revision, round->err))
             return false;
         if (revision.n_parents == 0)
-            return err_set(
-                round->err, ERR_corrupt, "revision %lld is missing, and commit %.*s has no parent", (long long)rev, STR_ARG(ident));
+            return err_set(round->err, ERR_corrupt, "revision %lld is missing, and commit %.*s has no parent",
+                (long long)rev, STR_ARG(ident));
         ident = revision.parents[0];
     }
     follow->left = round->row.youngest - round->row.next;
@@ -273,8 +278,8 @@ static size_t commits_spoken(struct round *round, const struct source_commits *c
     return n;
 }
 
-/* skips_count: numbers just before the next one that `weir archive skip` gave up without a commit: as many commits that can't be read may
- * be passed over. One that can be read takes the next number: nothing is lost by a skip. */
+/* skips_count: numbers just before the next one that `weir archive skip` gave up without a commit: as many commits that
+ * can't be read may be passed over. One that can be read takes the next number: nothing is lost by a skip. */
 static bool skips_count(struct round *round, size_t *out)
 {
     *out = 0;
@@ -301,13 +306,15 @@ static bool git_round(struct round *round)
     if (!source_new_commits(follow->source, &round->arena, &known, &commits, round->err) || context.failed)
         return false;
     if (commits.n == 0 && round->head_cause != NULL)
-        return marks_settle_head(follow, round->reader, &round->arena, round->youngest.id, str_of(round->head_cause), round->err);
+        return marks_settle_head(
+            follow, round->reader, &round->arena, round->youngest.id, str_of(round->head_cause), round->err);
     const struct str *causes = causes_spread(round, commits.ids, commits.n);
     size_t i = 0, upto = commits_spoken(round, &commits), skips, passed = 0;
     if (!skips_count(round, &skips))
         return false;
     for (; i < upto && !batch_is_full(round); i++) {
-        if (git_add(round, round->row.next + (int64_t)(i - passed), commits.ids[i], causes[i], i == 0 && commits.rewritten))
+        if (git_add(
+                round, round->row.next + (int64_t)(i - passed), commits.ids[i], causes[i], i == 0 && commits.rewritten))
             continue;
         if (passed == skips || round->err->code != ERR_corrupt)
             break;
@@ -320,9 +327,10 @@ static bool git_round(struct round *round)
     return true;
 }
 
-/* ---- the round ---- */
+/* --- the round --- */
 
-/* next_is_ours: false also when the engine has the next revision and those behind it, and makes their tasks turn by turn. */
+/* next_is_ours: false also when the engine has the next revision and those behind it, and makes their tasks turn by
+ * turn. */
 static bool next_is_ours(struct round *round)
 {
     struct follow *follow = round->follow;
@@ -344,7 +352,8 @@ static bool round_read(struct round *round, struct crew_hand *hand)
     struct archive_view view = { 0 };
     bool found = false;
     round->reader = crew_reader(hand, round->err);
-    if (round->reader == NULL || !reader_archive(round->reader, &round->arena, follow->tenant, follow->name, &view, &found, round->err))
+    if (round->reader == NULL ||
+        !reader_archive(round->reader, &round->arena, follow->tenant, follow->name, &view, &found, round->err))
         return false;
     round->row = view.archive;
     if (!found || view.archive.removed > 0 || view.archive.lane != follow->lane)
@@ -353,7 +362,8 @@ static bool round_read(struct round *round, struct crew_hand *hand)
         return round->err->code == ERR_none;
     if (follow->asked_next > 0 && follow->asked_next == view.archive.next) {
         follow->asked_next = 0;
-        return err_set(round->err, ERR_conflict, "revision %lld was handed over but isn't initialised", (long long)view.archive.next);
+        return err_set(round->err, ERR_conflict, "revision %lld was handed over but isn't initialised",
+            (long long)view.archive.next);
     }
     follow->asked_next = 0;
     follow->left = 0;
@@ -362,7 +372,7 @@ static bool round_read(struct round *round, struct crew_hand *hand)
         return false;
     bool read = follow->kind == ARCHIVE_SVN ? svn_round(round) : git_round(round);
     if (!read && follow->batch->n_late == 0)
-        return false; /* else what is late goes alone, and the next round says what is wrong */
+        return false;                /* else what is late goes alone, and the next round says what is wrong */
     *round->err = (struct err){ 0 }; /* of a revision that will be first in the next round, and speak then */
     if (follow->batch->n > follow->batch->n_late) {
         follow->asked_next = view.archive.next;

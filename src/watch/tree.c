@@ -1,7 +1,7 @@
 /* tree: the files of a revision as a tar, from a thread of the crew to somebody on the loop, at that one's pace.
  *
- * Owns one piece of memory that is full (the loop's) or not (the thread's), under its lock; the thread waits while it is full. Promises one
- * call of `end` unless cancelled, and none of `bytes` after it.
+ * Owns one piece of memory that is full (the loop's) or not (the thread's), under its lock; the thread waits while it
+ * is full. Promises one call of `end` unless cancelled, and none of `bytes` after it.
  *
  * Fails as source.h says; with unavailable when nobody takes a piece for a minute. */
 #include <errno.h>
@@ -45,7 +45,7 @@ static void tree_free(struct watch_tree *tree)
     mem_free(tree);
 }
 
-/* ---- on the crew's thread ---- */
+/* --- on the crew's thread --- */
 
 /* piece_wait: until the piece is the thread's again. */
 static bool piece_wait(struct watch_tree *tree)
@@ -103,9 +103,10 @@ static void tree_work(struct crew_job *job, struct crew_hand *hand)
     source_close(source);
 }
 
-/* ---- on the loop's thread ---- */
+/* --- on the loop's thread --- */
 
-/* tree_pump: gives what is there to who wants it. The callbacks may ask for more or cancel: those calls come back here or leave a mark. */
+/* tree_pump: gives what is there to who wants it. The callbacks may ask for more or cancel: those calls come back here
+ * or leave a mark. */
 static void tree_pump(struct watch_tree *tree)
 {
     if (tree->calling)
@@ -145,11 +146,12 @@ static void tree_done(struct crew_job *job)
     tree_pump(tree);
 }
 
-struct watch_tree *watch_tree(
-    struct watch *watch, const struct archive *archive, int64_t rev, struct str ident, const struct watch_tree_sink *sink, struct err *err)
+struct watch_tree *watch_tree(struct watch *watch, const struct archive *archive, int64_t rev, struct str ident,
+    const struct watch_tree_sink *sink, struct err *err)
 {
     if (watch->closing || watch->trees.n >= WATCH_TREES_MAX) {
-        err_set(err, ERR_unavailable, watch->closing ? "the server is stopping" : "%d trees are being read already", WATCH_TREES_MAX);
+        err_set(err, ERR_unavailable, watch->closing ? "the server is stopping" : "%d trees are being read already",
+            WATCH_TREES_MAX);
         return NULL;
     }
     struct watch_tree *tree = mem_alloc_zero(sizeof *tree);
@@ -160,9 +162,9 @@ struct watch_tree *watch_tree(
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&tree->lock, NULL);
     tree->watch = watch;
-    tree->archive = (struct archive){
-        .kind = archive->kind, .url = str_dup(&tree->arena, archive->url), .branch = str_dup(&tree->arena, archive->branch)
-    };
+    tree->archive = (struct archive){ .kind = archive->kind,
+        .url = str_dup(&tree->arena, archive->url),
+        .branch = str_dup(&tree->arena, archive->branch) };
     tree->rev = rev;
     tree->ident = str_dup(&tree->arena, ident);
     tree->sink = *sink;

@@ -1,7 +1,7 @@
 /* watch: which archives are followed, and the door of the room.
  *
- * Owns the list of followed archives: what the store says, asked at the start and whenever somebody says that it changed. One timer serves
- * them all.
+ * Owns the list of followed archives: what the store says, asked at the start and whenever somebody says that it
+ * changed. One timer serves them all.
  *
  * Fails at the start, when the store or the notify socket can't be opened; later only by archive (watch_status). */
 #include <string.h>
@@ -31,7 +31,7 @@ static void timer_due(struct loop_timer *timer)
     dues_arm(watch);
 }
 
-/* ---- which archives ---- */
+/* --- which archives --- */
 
 static bool is_followed_as(const struct follow *follow, const struct archive *archive)
 {
@@ -86,7 +86,7 @@ static bool archives_read(struct watch *watch, struct err *err)
     return good;
 }
 
-/* ---- hints and states ---- */
+/* --- hints and states --- */
 
 /* hint_give: to the server that follows repositories. */
 static void hint_give(struct watch *watch, struct follow *follow, const struct watch_hint *hint)
@@ -127,7 +127,8 @@ static void woken(void *owner)
         return;
     int64_t epoch = engine_duty(watch->config.engine, DUTY_watch);
     uint64_t version = engine_archives_version(watch->config.engine);
-    bool taken = watch->lapsed && epoch == 0 && !engine_duty_claimed(watch->config.engine, DUTY_watch); /* it turned out so */
+    /* it turned out so */
+    bool taken = watch->lapsed && epoch == 0 && !engine_duty_claimed(watch->config.engine, DUTY_watch);
     bool all = (epoch > 0 && epoch != watch->epoch) || taken, any = false;
     int64_t lanes[ARCHIVE_NEWS_MAX];
     size_t n = version != watch->archives_version ? engine_archive_news(watch->config.engine, lanes, &any) : 0;
@@ -156,7 +157,7 @@ bool watch_status(struct watch *watch, int64_t lane, struct watch_status *out)
     return follow != NULL;
 }
 
-/* ---- life ---- */
+/* --- life --- */
 
 static void watch_free(struct watch *watch)
 {

@@ -1,5 +1,5 @@
-/* archives: an archive with its revisions, the latest task of every name in it, and its schedules: written, read back by each way there is,
- * still there after a restart; and the task that "prev" means is found by them. */
+/* archives: an archive with its revisions, the latest task of every name in it, and its schedules: written, read back
+ * by each way there is, still there after a restart; and the task that "prev" means is found by them. */
 #include <stdio.h>
 
 #include "world.h"
@@ -42,24 +42,71 @@ static void revision_same(const struct revision *a, const struct revision *b)
         assert_memory_equal(a->prevs, b->prevs, a->n_prevs * sizeof *a->prevs);
 }
 
+/* archive_is_read: by the engine and by the api; it is the only one, named "trunk", and was removed. */
+static void archive_is_read(struct world *w, const struct archive *archive)
+{
+    struct archive **out;
+    struct archive_view *views, view;
+    size_t n;
+    bool found;
+    MUST(w, OPS(w)->load_archives(w->store, &w->arena, &out, &n, &w->err));
+    assert_int_equal(n, 1);
+    archive_same(out[0], archive);
+    MUST(w, reader_archives(w->reader, &w->arena, &views, &n, &w->err));
+    assert_int_equal(n, 1);
+    archive_same(&views[0].archive, archive);
+    str_same(views[0].lane.name, STR("trunk"));
+    MUST(w, reader_archives_page(w->reader, &w->arena, STR("default"), 0, 10, &views, &n, &w->err));
+    assert_int_equal(n, 0); /* it is removed */
+    MUST(w, reader_archive(w->reader, &w->arena, STR("default"), STR("trunk"), &view, &found, &w->err));
+    assert_true(found);
+    archive_same(&view.archive, archive);
+    MUST(w, reader_archive(w->reader, &w->arena, STR("default"), STR("nowhere"), &view, &found, &w->err));
+    assert_false(found);
+    MUST(w, reader_archive(w->reader, &w->arena, STR("other"), STR("trunk"), &view, &found, &w->err));
+    assert_false(found);
+}
+
 static void archives_and_revisions_are_kept(void **state)
 {
     struct world w;
     struct lane lane = { .id = 1, .kind = LANE_ARCHIVE, .tenant = STR("default"), .name = STR("trunk") };
     const struct lane *lanes[] = { &lane };
     int64_t shared[] = { 7, 9 }, prevs[] = { 3, 4 };
-    struct archive archive = { .lane = 1, .kind = ARCHIVE_GIT, .url = STR("/srv/git"), .branch = STR("main"), .added = 5, .first = 2,
-                              .next = 6, .youngest = 8, .tip = STR("abc"), .definition = 11, .lock_exclusive = 12, .lock_shared = shared,
-                              .n_lock_shared = 2 };
+    struct archive archive = { .lane = 1,
+        .kind = ARCHIVE_GIT,
+        .url = STR("/srv/git"),
+        .branch = STR("main"),
+        .added = 5,
+        .first = 2,
+        .next = 6,
+        .youngest = 8,
+        .tip = STR("abc"),
+        .definition = 11,
+        .lock_exclusive = 12,
+        .lock_shared = shared,
+        .n_lock_shared = 2 };
     const struct archive *archives[] = { &archive };
     struct revision revisions[] = {
-        { .lane = 1, .rev = 4, .state = REVISION_KNOWN, .ident = STR("c4"), .author = STR("anna"), .message = STR("first\nand more"),
-          .time = 1, .noted = 2 },
-        { .lane = 1, .rev = 5, .state = REVISION_WAITING, .ident = STR("c5"), .txn = STR("4-5"), .cause = 3, .depth = 1, .definition = 9,
-          .prevs = prevs, .n_prevs = 2 },
+        { .lane = 1,
+            .rev = 4,
+            .state = REVISION_KNOWN,
+            .ident = STR("c4"),
+            .author = STR("anna"),
+            .message = STR("first\nand more"),
+            .time = 1,
+            .noted = 2 },
+        { .lane = 1,
+            .rev = 5,
+            .state = REVISION_WAITING,
+            .ident = STR("c5"),
+            .txn = STR("4-5"),
+            .cause = 3,
+            .depth = 1,
+            .definition = 9,
+            .prevs = prevs,
+            .n_prevs = 2 },
     };
-    struct archive **out;
-    struct archive_view *views, view;
     struct revision revision, *list;
     int64_t rev;
     size_t n;
@@ -78,22 +125,7 @@ static void archives_and_revisions_are_kept(void **state)
     w.c.revisions = &revisions[1], w.c.n_revisions = 1;
     turn_end(&w);
     world_reopen(&w);
-    MUST(&w, OPS(&w)->load_archives(w.store, &w.arena, &out, &n, &w.err));
-    assert_int_equal(n, 1);
-    archive_same(out[0], &archive);
-    MUST(&w, reader_archives(w.reader, &w.arena, &views, &n, &w.err));
-    assert_int_equal(n, 1);
-    archive_same(&views[0].archive, &archive);
-    str_same(views[0].lane.name, lane.name);
-    MUST(&w, reader_archives_page(w.reader, &w.arena, STR("default"), 0, 10, &views, &n, &w.err));
-    assert_int_equal(n, 0); /* it is removed */
-    MUST(&w, reader_archive(w.reader, &w.arena, STR("default"), STR("trunk"), &view, &found, &w.err));
-    assert_true(found);
-    archive_same(&view.archive, &archive);
-    MUST(&w, reader_archive(w.reader, &w.arena, STR("default"), STR("nowhere"), &view, &found, &w.err));
-    assert_false(found);
-    MUST(&w, reader_archive(w.reader, &w.arena, STR("other"), STR("trunk"), &view, &found, &w.err));
-    assert_false(found);
+    archive_is_read(&w, &archive);
     for (int i = 0; i < 2; i++) {
         MUST(&w, OPS(&w)->load_revision(w.store, &w.arena, 1, 4 + i, &revision, &found, &w.err));
         assert_true(found);
@@ -131,10 +163,13 @@ static void a_page_of_archives_and_one_lane(void **state)
     world_make(&w);
     for (int i = 0; i < ARCHIVES; i++) { /* every third is another tenant's, the fifth is removed */
         snprintf(names[i], sizeof names[i], "a%d", i % 3 == 2 ? i - 1 : i);
-        rows[i] = (struct lane){ .id = i + 1, .kind = LANE_ARCHIVE, .tenant = i % 3 == 2 ? STR("other") : STR("default"),
-                                 .name = str_of(names[i]) };
-        archive_rows[i] = (struct archive){ .lane = i + 1, .kind = ARCHIVE_EXTERNAL, .added = 5, .first = 1, .next = 1,
-                                            .removed = i == 4 ? 99 : 0 };
+        rows[i] = (struct lane){ .id = i + 1,
+            .kind = LANE_ARCHIVE,
+            .tenant = i % 3 == 2 ? STR("other") : STR("default"),
+            .name = str_of(names[i]) };
+        archive_rows[i] = (struct archive){
+            .lane = i + 1, .kind = ARCHIVE_EXTERNAL, .added = 5, .first = 1, .next = 1, .removed = i == 4 ? 99 : 0
+        };
         lanes[i] = &rows[i];
         archives[i] = &archive_rows[i];
     }
@@ -153,7 +188,8 @@ static void a_page_of_archives_and_one_lane(void **state)
     assert_int_equal(views[1].archive.lane, 1);
     MUST(&w, reader_archives_page(w.reader, &w.arena, STR("nobody"), 0, 3, &views, &n, &w.err));
     assert_int_equal(n, 0);
-    MUST(&w, reader_lane(w.reader, &w.arena, STR("other"), STR("a1"), &lane, &found, &w.err)); /* both tenants have one of that name */
+    /* both tenants have one of that name */
+    MUST(&w, reader_lane(w.reader, &w.arena, STR("other"), STR("a1"), &lane, &found, &w.err));
     assert_true(found);
     assert_int_equal(lane.id, 3);
     MUST(&w, reader_lane(w.reader, &w.arena, STR("default"), STR("a1"), &lane, &found, &w.err));
@@ -192,7 +228,8 @@ static void what_prev_means_is_kept(void **state)
         { .lane = 1, .name = STR("build"), .rev = 6, .task = 60 },
     }, got;
     struct schedule schedules[] = {
-        { 1, STR("nightly"), STR("0 3 * * *"), STR("UTC"), 1000, 0 }, { 2, STR("weekly"), STR("0 4 * * 0"), { 0 }, 2000, 0 },
+        { 1, STR("nightly"), STR("0 3 * * *"), STR("UTC"), 1000, 0 },
+        { 2, STR("weekly"), STR("0 4 * * 0"), { 0 }, 2000, 0 },
     };
     struct schedule *out;
     struct task tasks[6];

@@ -1,5 +1,5 @@
-/* attempts: from the grant to the result, one and many at once: which are live, which have ended, and what they leave behind. All is
- * read back by each way there is, after a restart too. */
+/* attempts: from the grant to the result, one and many at once: which are live, which have ended, and what they leave
+ * behind. All is read back by each way there is, after a restart too. */
 #include <string.h>
 
 #include "world.h"
@@ -21,8 +21,16 @@ static void attempt_expect(struct world *w, const struct attempt *expected, size
 
 static struct attempt attempt_running(int64_t task, int64_t grant)
 {
-    return (struct attempt){ .task = task, .grant = grant, .number = 1, .executor = 4, .started = 10, .exit = -1, .signal = -1,
-                             .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    return (struct attempt){ .task = task,
+        .grant = grant,
+        .number = 1,
+        .executor = 4,
+        .started = 10,
+        .exit = -1,
+        .signal = -1,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = -1 };
 }
 
 static void attempts_live_and_end(void **state)
@@ -55,7 +63,8 @@ static void attempts_live_and_end(void **state)
     w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
     turn_end(&w);
     attempt_expect(&w, &ended, 0);
-    ended.outcome = OUTCOME_done, ended.exit = 0, ended.ended_before = true; /* the late result of an attempt that was given up */
+    /* the late result of an attempt that was given up */
+    ended.outcome = OUTCOME_done, ended.exit = 0, ended.ended_before = true;
     turn_begin(&w);
     w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
     w.c.attempts_new = &at_once, w.c.n_attempts_new = 1;
@@ -118,8 +127,8 @@ static void many_attempts_at_once(void **state)
     world_release(&w);
 }
 
-/* Two claims of many: the tasks are 60 .. 209 by threes and those behind them, so that neighbours come apart; every tenth was granted
- * before. */
+/* Two claims of many: the tasks are 60 .. 209 by threes and those behind them, so that neighbours come apart; every
+ * tenth was granted before. */
 enum { CLAIMED = 150 };
 
 static void claims_make(struct world *w, struct attempt all[CLAIMED])
@@ -136,7 +145,8 @@ static void claims_make(struct world *w, struct attempt all[CLAIMED])
     turn_end(w);
 }
 
-/* All run, and each ends, changes, is lost and taken up again, or is taken back by itself, whichever others are in the same turn. */
+/* All run, and each ends, changes, is lost and taken up again, or is taken back by itself, whichever others are in the
+ * same turn. */
 static void large_claims_come_apart(void **state)
 {
     struct world w;
@@ -247,7 +257,9 @@ static void outputs_and_log_tails_are_kept(void **state)
 static void seals_of_logs_are_kept(void **state)
 {
     struct world w;
-    struct log_seal seals[] = { { .task = 3, .grant = 1, .bytes = 5, .hash = { 1, 0, 255 } }, { .task = 3, .grant = 2, .bytes = 9 } }, got;
+    struct log_seal seals[] = { { .task = 3, .grant = 1, .bytes = 5, .hash = { 1, 0, 255 } },
+        { .task = 3, .grant = 2, .bytes = 9 } },
+                    got;
     struct log_name gone[] = { { 3, 1 }, { 7, 1 } };
     bool found;
     (void)state;

@@ -86,7 +86,8 @@ static void what_was_committed_survives_kill(void **state)
             fail_msg("round %d: %s", round, report.fault);
         assert_int_equal(report.tasks, w.head.next_task - 1);
     }
-    print_message("           %d kills, %lld turns, %lld tasks\n", ROUNDS, (long long)report.turns, (long long)report.tasks);
+    print_message(
+        "           %d kills, %lld turns, %lld tasks\n", ROUNDS, (long long)report.turns, (long long)report.tasks);
     world_release(&w);
 }
 

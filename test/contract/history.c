@@ -1,5 +1,6 @@
-/* history: verify finds whatever was done to it through the port; backups beside a writer are whole and come back as another incarnation.
- * (What is done to the files behind the store's back is each store's own test: test/unit/store/test_sqlite_damage.c.) */
+/* history: verify finds whatever was done to it through the port; backups beside a writer are whole and come back as
+ * another incarnation. (What is done to the files behind the store's back is each store's own test:
+ * test/unit/store/test_sqlite_damage.c.) */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,10 @@ static void a_whole_history_verifies(void **state)
     world_release(&w);
 }
 
-struct told { int calls; bool rows; };
+struct told {
+    int calls;
+    bool rows;
+};
 
 static void told_note(void *owner, const char *part, int64_t done)
 {
@@ -87,12 +91,16 @@ static void who_waits_is_told_how_far_it_is(void **state)
 /* The engine never does these; each is a turn with a valid hash that tells a lie. */
 static void an_unlawful_history_is_found(void **state)
 {
-    static const struct { struct event event; const char *words; } lies[] = {
+    static const struct {
+        struct event event;
+        const char *words;
+    } lies[] = {
         { { .kind = EVENT_move, .task = 1, .from = STATE_S, .to = STATE_P }, "stood in Q" },
         { { .kind = EVENT_move, .task = 1, .from = STATE_Q, .to = STATE_X }, "from Q to X" },
         { { .kind = EVENT_created, .task = 1, .from = STATE_NONE, .to = STATE_Q }, "from - to Q" },
         { { .kind = EVENT_move, .task = 999, .from = STATE_NONE, .to = STATE_Q }, "task 999, which can't exist" },
-        { { .kind = EVENT_move, .task = 1, .from = STATE_Q, .to = STATE_S }, "task 1 stands in Q, but its history leads to S" },
+        { { .kind = EVENT_move, .task = 1, .from = STATE_Q, .to = STATE_S },
+            "task 1 stands in Q, but its history leads to S" },
         { { .kind = EVENT_created, .task = 2, .to = STATE_Q }, "task 2 is in the history (Q) but has no row" },
     };
     (void)state;
@@ -132,7 +140,8 @@ static void a_row_without_history_is_found(void **state)
     world_release(&w);
 }
 
-/* Paused and resumed in one turn, `all` is as it was, which is: without a row. Found by the simulator on real stores. */
+/* Paused and resumed in one turn, `all` is as it was, which is: without a row. Found by the simulator on real stores.
+ */
 static void what_came_to_nothing_needs_no_row(void **state)
 {
     struct world w;

@@ -1,5 +1,5 @@
-/* The contract of the store: what every store must do, run on the one that WEIR_TEST_STORE names (sqlite when it names none).
- * usage: test_contract PART */
+/* The contract of the store: what every store must do, run on the one that WEIR_TEST_STORE names (sqlite when it names
+ * none). usage: test_contract PART */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,11 @@
 
 int main(int argc, char **argv)
 {
-    const struct { const char *name; const struct CMUnitTest *tests; size_t n; } parts[] = {
+    const struct {
+        const char *name;
+        const struct CMUnitTest *tests;
+        size_t n;
+    } parts[] = {
         { "rows", contract_rows, n_contract_rows },
         { "attempts", contract_attempts, n_contract_attempts },
         { "archives", contract_archives, n_contract_archives },

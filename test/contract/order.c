@@ -100,7 +100,8 @@ static void ready_is_ordered_by_priority_then_share_then_age(void **state)
     for (int64_t class_id = 1; class_id <= CLASSES; class_id++)
         ready_expect(&w, tasks, in, class_id, TASKS);
 
-    size_t first = 0; /* moved within one turn: away from its old place, into a new one; and one that goes and comes to the same place */
+    /* moved within one turn: away from its old place, into a new one; and one that goes and comes to the same place */
+    size_t first = 0;
     while (!in[first])
         first++;
     struct task old = tasks[first];
@@ -139,7 +140,8 @@ static void holds_same(const struct hold *out, size_t n_out, const struct hold *
     }
 }
 
-static size_t holds_pick(const struct hold *all, size_t n, enum hold_kind kind, int64_t key_min, int64_t key_max, struct hold *out)
+static size_t holds_pick(
+    const struct hold *all, size_t n, enum hold_kind kind, int64_t key_min, int64_t key_max, struct hold *out)
 {
     size_t found = 0;
     for (size_t i = 0; i < n; i++)
@@ -160,8 +162,11 @@ static void holds_are_ordered(void **state)
     world_make(&w);
     rng_seed(&rng, 2);
     for (size_t i = 0; i < HOLDS; i++)
-        all[i] = (struct hold){ .kind = (enum hold_kind)(1 + rng_below(&rng, HOLD_KIND_COUNT - 1)), .key = (int64_t)rng_below(&rng, 10),
-                                .rank = (int64_t)rng_below(&rng, 4), .task = (int64_t)i + 1, .since = (int64_t)i * 10 };
+        all[i] = (struct hold){ .kind = (enum hold_kind)(1 + rng_below(&rng, HOLD_KIND_COUNT - 1)),
+            .key = (int64_t)rng_below(&rng, 10),
+            .rank = (int64_t)rng_below(&rng, 4),
+            .task = (int64_t)i + 1,
+            .since = (int64_t)i * 10 };
     turn_begin(&w);
     w.c.holds_add = all, w.c.n_holds_add = HOLDS;
     turn_end(&w);
@@ -210,7 +215,8 @@ static void head_expect(struct world *w, int64_t commit, int64_t time)
     assert_int_equal(head.time, time);
 }
 
-/* Whatever a commit changes moves the number by one; what changes nothing is no commit. The head knows the time of its turn. */
+/* Whatever a commit changes moves the number by one; what changes nothing is no commit. The head knows the time of its
+ * turn. */
 static void each_commit_has_a_number(void **state)
 {
     struct world w;
@@ -221,8 +227,9 @@ static void each_commit_has_a_number(void **state)
     turn_begin(&w);
     turn_end(&w);
     head_expect(&w, first.commit, 0);
-    const struct executor executor = { .id = 1, .name = STR("x"), .instance = STR("i"), .host = STR("h"),
-                                       .version = STR("1"), .zone = STR("z") };
+    const struct executor executor = {
+        .id = 1, .name = STR("x"), .instance = STR("i"), .host = STR("h"), .version = STR("1"), .zone = STR("z")
+    };
     const struct executor *executors[] = { &executor };
     turn_begin(&w);
     w.head.next_executor = 2;

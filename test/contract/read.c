@@ -1,4 +1,5 @@
-/* read: what the api shows: lists by every filter against a plain walk, single tasks with all that belongs to them, events. */
+/* read: what the api shows: lists by every filter against a plain walk, single tasks with all that belongs to them,
+ * events. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,9 +7,15 @@
 
 enum { TASKS = 700, LANES = 5 };
 
-static const struct { const char *tenant, *name; enum lane_kind kind; } lane_table[LANES] = {
-    { "default", "default", LANE_QUEUE }, { "default", "trunk", LANE_ARCHIVE }, { "default", "empty", LANE_QUEUE },
-    { "other", "mail", LANE_QUEUE },      { "other", "branch", LANE_ARCHIVE },
+static const struct {
+    const char *tenant, *name;
+    enum lane_kind kind;
+} lane_table[LANES] = {
+    { "default", "default", LANE_QUEUE },
+    { "default", "trunk", LANE_ARCHIVE },
+    { "default", "empty", LANE_QUEUE },
+    { "other", "mail", LANE_QUEUE },
+    { "other", "branch", LANE_ARCHIVE },
 };
 static const char *const names[] = { "build", "test", "deploy" };
 
@@ -26,20 +33,26 @@ static void scene_make(struct scene *s)
     const struct task *all[TASKS], *ready[TASKS];
     struct attempt live[TASKS];
     size_t n_ready = 0, n_live = 0;
-    static const enum task_state letters[] = { STATE_D, STATE_D, STATE_D, STATE_P, STATE_X, STATE_Q, STATE_S, STATE_F, STATE_T, STATE_A };
+    static const enum task_state letters[] = { STATE_D, STATE_D, STATE_D, STATE_P, STATE_X, STATE_Q, STATE_S, STATE_F,
+        STATE_T, STATE_A };
     world_make(&s->w);
     rng_seed(&rng, 3);
     for (int i = 0; i < LANES; i++) {
-        s->lanes[i] = (struct lane){ .id = i + 1, .kind = lane_table[i].kind, .tenant = str_of(lane_table[i].tenant),
-                                    .name = str_of(lane_table[i].name) };
+        s->lanes[i] = (struct lane){ .id = i + 1,
+            .kind = lane_table[i].kind,
+            .tenant = str_of(lane_table[i].tenant),
+            .name = str_of(lane_table[i].name) };
         lanes[i] = &s->lanes[i];
     }
     for (int i = 0; i < TASKS; i++) {
         int64_t lane = 1 + (int64_t)rng_below(&rng, LANES);
         lane = lane == 3 ? 1 : lane;
-        s->tasks[i] = (struct task){ .id = i + 1, .lane = lane, .name = str_of(names[rng_below(&rng, 3)]), .state = letters[rng_below(&rng,
-                                                                                                                                      10)],
-                                     .class_id = 1, .vt = i };
+        s->tasks[i] = (struct task){ .id = i + 1,
+            .lane = lane,
+            .name = str_of(names[rng_below(&rng, 3)]),
+            .state = letters[rng_below(&rng, 10)],
+            .class_id = 1,
+            .vt = i };
         if (lane_table[lane - 1].kind == LANE_ARCHIVE)
             s->tasks[i].rev = 1 + (int64_t)rng_below(&rng, 20), s->tasks[i].run = i % 7 ? 0 : i;
         s->lanes[lane - 1].counts[s->tasks[i].state]++;
@@ -61,8 +74,8 @@ static bool fits(const struct scene *s, const struct task *task, const struct ta
 {
     const struct lane *lane = &s->lanes[task->lane - 1];
     return (!f->states || f->states & 1u << task->state) && (!f->lane.len || str_eq(f->lane, lane->name)) &&
-           (!f->tenant.len || str_eq(f->tenant, lane->tenant)) && (!f->name.len || str_eq(f->name, task->name)) && (!f->rev ||
-                                                                                                                    f->rev == task->rev);
+           (!f->tenant.len || str_eq(f->tenant, lane->tenant)) && (!f->name.len || str_eq(f->name, task->name)) &&
+           (!f->rev || f->rev == task->rev);
 }
 
 /* All pages together must be exactly the tasks that fit, newest first. */
@@ -133,8 +146,8 @@ static void tasks_are_found_by_key(void **state)
     scene_make(&s);
     for (int i = 0; i < TASKS; i++) {
         const struct task *t = &s.tasks[i];
-        MUST(&s.w, reader_find(s.w.reader, s.lanes[t->lane - 1].tenant, s.lanes[t->lane - 1].name, t->rev, t->name, t->variant, t->run,
-            &id, &s.w.err));
+        MUST(&s.w, reader_find(s.w.reader, s.lanes[t->lane - 1].tenant, s.lanes[t->lane - 1].name, t->rev, t->name,
+                       t->variant, t->run, &id, &s.w.err));
         if (t->rev == 0) {
             assert_int_equal(id, 0); /* a queue's task is known by its id alone */
             continue;
@@ -142,7 +155,8 @@ static void tasks_are_found_by_key(void **state)
         archived++;
         assert_true(id >= t->id); /* the newest of that key */
         const struct task *found = &s.tasks[id - 1];
-        assert_true(found->lane == t->lane && found->rev == t->rev && found->run == t->run && str_eq(found->name, t->name));
+        assert_true(
+            found->lane == t->lane && found->rev == t->rev && found->run == t->run && str_eq(found->name, t->name));
     }
     assert_true(archived > 50);
     MUST(&s.w, reader_find(s.w.reader, STR("default"), STR("trunk"), 1, STR("nothing"), STR(""), 0, &id, &s.w.err));
@@ -163,9 +177,10 @@ static void a_task_is_shown_whole(void **state)
     const struct spec *specs[] = { &spec };
     struct executor executor = { .id = 22, .name = STR("box") };
     const struct executor *executors[] = { &executor };
-    struct attempt attempts[] = { attempt_sample(2, 1, 20), { .task = 2, .grant = 2, .number = 2, .executor = 22, .started = 5 } };
-    struct edge edges[] = { { .waiter = 2, .pred = 1, .kind = EDGE_CANCELS, .flags = EDGE_FIRED }, { .waiter = 2, .pred = 1,
-                                                                                                    .kind = EDGE_DEPENDS } };
+    struct attempt attempts[] = { attempt_sample(2, 1, 20),
+        { .task = 2, .grant = 2, .number = 2, .executor = 22, .started = 5 } };
+    struct edge edges[] = { { .waiter = 2, .pred = 1, .kind = EDGE_CANCELS, .flags = EDGE_FIRED },
+        { .waiter = 2, .pred = 1, .kind = EDGE_DEPENDS } };
     struct task_outputs outputs = { .task = 2, .json = STR("{\"k\":true}") };
     struct task_view view;
     struct edge_view *views;
@@ -243,7 +258,8 @@ static void events_make(struct world *w)
         for (int i = 0; i <= t % 5; i++) {
             int64_t seq = w->head.seq + 1 + i;
             struct str reason = str_fmt(&w->arena, "r%lld", (long long)seq);
-            turn_event(w, (struct event){ .kind = EVENT_pause, .lane = 1 + seq % 3, .actor = STR("anna"), .reason = reason });
+            turn_event(
+                w, (struct event){ .kind = EVENT_pause, .lane = 1 + seq % 3, .actor = STR("anna"), .reason = reason });
         }
         turn_end(w);
     }

@@ -1,5 +1,6 @@
-/* rows: every member of struct changes is written, read back by each way there is, and is still there after a restart; of a turn that was
- * rolled back nothing is. (Attempts, outputs and log tails: attempts.c. Archives, revisions, what is latest and schedules: archives.c.) */
+/* rows: every member of struct changes is written, read back by each way there is, and is still there after a restart;
+ * of a turn that was rolled back nothing is. (Attempts, outputs and log tails: attempts.c. Archives, revisions, what is
+ * latest and schedules: archives.c.) */
 #include <string.h>
 
 #include "world.h"
@@ -85,14 +86,23 @@ static void classes_specs_and_slots_are_kept(void **state)
     struct world w;
     struct label labels[] = { { STR("arch"), STR("arm64") }, { STR("gpu"), { 0 } } };
     struct task_class plain = { .id = 1, .key = STR("k1"), .tenant = STR("default"), .kind = KIND_COMMAND };
-    struct task_class rich = { .id = 2, .key = STR("k2"), .tenant = STR("t"), .zone = STR("z"), .kind = KIND_DATA, .labels = labels,
-                              .n_labels = 2 };
+    struct task_class rich = { .id = 2,
+        .key = STR("k2"),
+        .tenant = STR("t"),
+        .zone = STR("z"),
+        .kind = KIND_DATA,
+        .labels = labels,
+        .n_labels = 2 };
     const struct task_class *classes[] = { &plain, &rich };
     int64_t ids[] = { 3, 4, INT64_MAX };
     struct spec bare = { .id = 1, .body = STR("{}") };
-    struct spec full = { .id = 2, .body = STR("{\"a\":\"\xe2\x82\xac\"}"), .attempts_max = 3, .backoff_ms = 1000,
-                        .retry_on = RETRY_LOST | RETRY_TIMEOUT,
-                         .slots = ids, .n_slots = 3 };
+    struct spec full = { .id = 2,
+        .body = STR("{\"a\":\"\xe2\x82\xac\"}"),
+        .attempts_max = 3,
+        .backoff_ms = 1000,
+        .retry_on = RETRY_LOST | RETRY_TIMEOUT,
+        .slots = ids,
+        .n_slots = 3 };
     const struct spec *specs[] = { &bare, &full };
     struct slot semaphore = { .id = 1, .tenant = STR("t"), .name = STR("db"), .limit = 2 };
     const struct slot *slots[] = { &semaphore };
@@ -163,7 +173,8 @@ static void tasks_are_kept_whole(void **state)
     task_same(&out, &row);
 
     struct task changed = task_sample(&w, 1, 2); /* whatever may change does; what a task is made as stays */
-    changed.lane = row.lane, changed.rev = row.rev, changed.name = row.name, changed.variant = row.variant, changed.run = row.run;
+    changed.lane = row.lane, changed.rev = row.rev, changed.name = row.name, changed.variant = row.variant,
+    changed.run = row.run;
     changed.spec = row.spec, changed.created = row.created;
     row = changed;
     turn_begin(&w);
@@ -206,8 +217,10 @@ static void edges_are_kept_and_marked(void **state)
 {
     struct world w;
     struct edge edges[] = {
-        { .waiter = 5, .pred = 1, .kind = EDGE_AFTER }, { .waiter = 3, .pred = 1, .kind = EDGE_DEPENDS },
-        { .waiter = 3, .pred = 2, .kind = EDGE_CANCELS }, { .waiter = 3, .pred = 1, .kind = EDGE_AFTER },
+        { .waiter = 5, .pred = 1, .kind = EDGE_AFTER },
+        { .waiter = 3, .pred = 1, .kind = EDGE_DEPENDS },
+        { .waiter = 3, .pred = 2, .kind = EDGE_CANCELS },
+        { .waiter = 3, .pred = 1, .kind = EDGE_AFTER },
     };
     struct edge *out;
     size_t n;
@@ -235,13 +248,16 @@ static void edges_are_kept_and_marked(void **state)
     assert_int_equal(out[0].flags, 0);
     MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 9, false, &out, &n, &w.err));
     assert_int_equal(n, 0);
-    MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 0, 2, &out, &n, &w.err)); /* by waiter, and no more than were asked for */
-    assert_true(n == 2 && out[0].waiter == 3 && out[0].kind == EDGE_AFTER && out[1].waiter == 3 && out[1].kind == EDGE_DEPENDS);
+    /* by waiter, and no more than were asked for */
+    MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 0, 2, &out, &n, &w.err));
+    assert_true(
+        n == 2 && out[0].waiter == 3 && out[0].kind == EDGE_AFTER && out[1].waiter == 3 && out[1].kind == EDGE_DEPENDS);
     MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 3, 9, &out, &n, &w.err));
     assert_true(n == 1 && out[0].waiter == 5);
     MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 5, 9, &out, &n, &w.err));
     assert_int_equal(n, 0);
-    MUST(&w, OPS(&w)->load_others_outs(w.store, &w.arena, 1, EDGE_AFTER, &out, &n, &w.err)); /* all but those of one kind */
+    /* all but those of one kind */
+    MUST(&w, OPS(&w)->load_others_outs(w.store, &w.arena, 1, EDGE_AFTER, &out, &n, &w.err));
     assert_true(n == 1 && out[0].waiter == 3 && out[0].kind == EDGE_DEPENDS);
     MUST(&w, OPS(&w)->load_others_outs(w.store, &w.arena, 1, EDGE_CANCELS, &out, &n, &w.err));
     assert_int_equal(n, 3);
@@ -254,8 +270,9 @@ static void what_is_expected_is_what_is_loaded(void **state)
     struct world w;
     struct task rows[4], out;
     const struct task *list[4];
-    struct edge edges[] = { { .waiter = 3, .pred = 1, .kind = EDGE_AFTER }, { .waiter = 4, .pred = 1, .kind = EDGE_DEPENDS },
-                            { .waiter = 4, .pred = 3, .kind = EDGE_AFTER } }, *found_edges;
+    struct edge edges[] = { { .waiter = 3, .pred = 1, .kind = EDGE_AFTER },
+        { .waiter = 4, .pred = 1, .kind = EDGE_DEPENDS }, { .waiter = 4, .pred = 3, .kind = EDGE_AFTER } },
+                *found_edges;
     struct attempt live = attempt_sample(2, 7, 3), attempt;
     int64_t ids[] = { 1, 2, 99 }, later[] = { 3 }, twice[] = { 2, 1, 3, 1 };
     size_t n;
@@ -271,8 +288,9 @@ static void what_is_expected_is_what_is_loaded(void **state)
     w.c.attempts_new = &live, w.c.n_attempts_new = 1;
     turn_end(&w);
     for (int round = 0; round < 2; round++) { /* 1: with a turn between, so that old rows would show */
-        struct turn_needs needs = { .since = &w.head, .tasks = ids, .n_tasks = 3, .preds = ids, .n_preds = 3, .grants = ids,
-                                    .n_grants = 3 };
+        struct turn_needs needs = {
+            .since = &w.head, .tasks = ids, .n_tasks = 3, .preds = ids, .n_preds = 3, .grants = ids, .n_grants = 3
+        };
         if (OPS(&w)->expect) /* a hint: without it the same is loaded */
             MUST(&w, OPS(&w)->expect(w.store, &needs, &w.err));
         turn_begin(&w);
@@ -284,12 +302,14 @@ static void what_is_expected_is_what_is_loaded(void **state)
         MUST(&w, OPS(&w)->load_task(w.store, &w.arena, 99, &out, &found, &w.err));
         assert_false(found);
         MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 1, true, &found_edges, &n, &w.err));
-        assert_true(n == 2 && found_edges[0].waiter == 3 && found_edges[1].waiter == 4 && found_edges[1].kind == EDGE_DEPENDS);
+        assert_true(
+            n == 2 && found_edges[0].waiter == 3 && found_edges[1].waiter == 4 && found_edges[1].kind == EDGE_DEPENDS);
         assert_int_equal(found_edges[0].flags, edges[0].flags);
         MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 2, true, &found_edges, &n, &w.err));
         assert_int_equal(n, 0);
         MUST(&w, OPS(&w)->load_attempt(w.store, 2, 7, &attempt, &found, &w.err));
-        assert_true(found && attempt.executor == live.executor && attempt.poll_seq == live.poll_seq && !attempt.finished);
+        assert_true(
+            found && attempt.executor == live.executor && attempt.poll_seq == live.poll_seq && !attempt.finished);
         MUST(&w, OPS(&w)->load_attempt(w.store, 2, 6, &attempt, &found, &w.err));
         assert_false(found);
         struct turn_needs more = { .preds = later, .n_preds = 1 }, few = { .preds = twice, .n_preds = 4, .n_edges = 1 };
@@ -359,8 +379,8 @@ static void unique_keys_have_one_owner(void **state)
 static bool idempotency_has(struct world *w, const char *token, const char *key, struct idempotency *out)
 {
     bool found;
-    MUST(w, OPS(w)->idempotency_find(w->store, &w->arena, STR("t"), str_of(token), STR("POST /v1/tasks"), str_of(key), out, &found,
-                                     &w->err));
+    MUST(w, OPS(w)->idempotency_find(w->store, &w->arena, STR("t"), str_of(token), STR("POST /v1/tasks"), str_of(key),
+                out, &found, &w->err));
     return found;
 }
 
@@ -372,9 +392,14 @@ static void idempotency_keys_are_kept_until_they_expire(void **state)
     (void)state;
     world_make(&w);
     for (int i = 0; i < 30; i++) {
-        items[i] = (struct idempotency){ .tenant = STR("t"), .token = STR("ci"), .route = STR("POST /v1/tasks"),
-                                         .key = str_fmt(&w.arena, "key-%d",
-                                                        i), .status = 201, .ids = ids, .n_ids = 3, .expires = 1000 + i };
+        items[i] = (struct idempotency){ .tenant = STR("t"),
+            .token = STR("ci"),
+            .route = STR("POST /v1/tasks"),
+            .key = str_fmt(&w.arena, "key-%d", i),
+            .status = 201,
+            .ids = ids,
+            .n_ids = 3,
+            .expires = 1000 + i };
         memset(items[i].body_hash, i, sizeof items[i].body_hash);
     }
     items[29].n_ids = 0;
@@ -421,9 +446,19 @@ static void executors_are_kept(void **state)
 {
     struct world w;
     struct label labels[] = { { STR("os"), STR("linux") } };
-    struct executor e = { .id = 1, .name = STR("a"), .instance = STR("i1"), .host = STR("h"), .version = STR("0.1"), .zone = STR("z"),
-                         .slots = 4,
-                          .kinds = 6, .labels = labels, .n_labels = 1, .state = EXECUTOR_ACTIVE, .registered = 11, .tenant = STR("red") };
+    struct executor e = { .id = 1,
+        .name = STR("a"),
+        .instance = STR("i1"),
+        .host = STR("h"),
+        .version = STR("0.1"),
+        .zone = STR("z"),
+        .slots = 4,
+        .kinds = 6,
+        .labels = labels,
+        .n_labels = 1,
+        .state = EXECUTOR_ACTIVE,
+        .registered = 11,
+        .tenant = STR("red") };
     const struct executor *rows[] = { &e };
     struct executor **out;
     size_t n;
@@ -461,8 +496,12 @@ static void executors_are_kept(void **state)
 static void tokens_are_kept_and_revoked(void **state)
 {
     struct world w;
-    struct token a = { .id = 1, .name = STR("ci"), .tenant = STR("default"), .scopes = SCOPE_READ | SCOPE_ENQUEUE, .created = 5,
-                      .expires = 6 };
+    struct token a = { .id = 1,
+        .name = STR("ci"),
+        .tenant = STR("default"),
+        .scopes = SCOPE_READ | SCOPE_ENQUEUE,
+        .created = 5,
+        .expires = 6 };
     struct token b = { .id = 2, .name = STR("root"), .tenant = STR("default"), .scopes = SCOPE_ADMIN };
     const struct token *rows[] = { &a, &b };
     struct token **out;
@@ -494,8 +533,8 @@ static void tokens_are_kept_and_revoked(void **state)
 static void site_keys_are_kept(void **state)
 {
     struct world w;
-    struct site_key rows[] = { { STR("tenants"), STR("{\"red\": {}}"), 1, 7, STR("uid:0") }, { STR("semaphores"), STR("{}"), 3, 8,
-        STR("") } };
+    struct site_key rows[] = { { STR("tenants"), STR("{\"red\": {}}"), 1, 7, STR("uid:0") },
+        { STR("semaphores"), STR("{}"), 3, 8, STR("") } };
     struct site_key *out;
     size_t n;
     (void)state;
@@ -532,7 +571,8 @@ static void the_head_is_kept(void **state)
     world_make(&w);
     before = w.head;
     turn_begin(&w); /* no event: the numbers are kept, the chain stays where it is */
-    w.head.next_task = 100, w.head.next_spec = 101, w.head.next_lane = 102, w.head.next_class = 103, w.head.next_slot = 104;
+    w.head.next_task = 100, w.head.next_spec = 101, w.head.next_lane = 102, w.head.next_class = 103,
+    w.head.next_slot = 104;
     w.head.next_executor = 105, w.head.next_token = 106, w.head.v_now = 107;
     turn_end(&w);
     world_reopen(&w);

@@ -260,8 +260,18 @@ void task_same(const struct task *a, const struct task *b)
 struct attempt attempt_sample(int64_t task, int64_t grant, int64_t salt)
 {
     struct attempt a = {
-        .task = task, .grant = grant, .number = salt + 1, .executor = salt + 2, .started = salt + 3, .finished = salt + 4,
-        .exit = salt % 256, .signal = -1, .outcome = OUTCOME_failed, .cpu_ms = salt + 5, .max_rss_bytes = salt + 6, .log_bytes = salt + 7,
+        .task = task,
+        .grant = grant,
+        .number = salt + 1,
+        .executor = salt + 2,
+        .started = salt + 3,
+        .finished = salt + 4,
+        .exit = salt % 256,
+        .signal = -1,
+        .outcome = OUTCOME_failed,
+        .cpu_ms = salt + 5,
+        .max_rss_bytes = salt + 6,
+        .log_bytes = salt + 7,
     };
     memset(a.finish_hash, (int)salt + 1, sizeof a.finish_hash);
     a.poll_seq = (INT64_C(1) << 50) + salt;
@@ -283,7 +293,8 @@ void attempt_same(const struct attempt *a, const struct attempt *b)
     assert_int_equal(a->max_rss_bytes, b->max_rss_bytes);
     assert_int_equal(a->log_bytes, b->log_bytes);
     assert_memory_equal(a->finish_hash, b->finish_hash, sizeof a->finish_hash);
-    assert_true(a->finished ? a->poll_seq == -1 || b->poll_seq == -1 : a->poll_seq == b->poll_seq); /* kept while it runs */
+    /* kept while it runs */
+    assert_true(a->finished ? a->poll_seq == -1 || b->poll_seq == -1 : a->poll_seq == b->poll_seq);
 }
 
 void life_begin(struct world *w, struct life *life)
@@ -299,12 +310,18 @@ void life_begin(struct world *w, struct life *life)
     turn_end(w);
 }
 
-static void life_event(struct world *w, struct life *life, struct task *task, enum event_kind kind, enum task_state from,
-                       enum task_state to)
+static void life_event(struct world *w, struct life *life, struct task *task, enum event_kind kind,
+    enum task_state from, enum task_state to)
 {
     int64_t turn = w->head.turn + 1; /* the one being built */
-    turn_event(w, (struct event){ .kind = kind, .task = task->id, .lane = 1, .from = from, .to = to, .actor = STR("test"),
-                                  .grant = task->grant, .prev_turn = task->last_turn });
+    turn_event(w, (struct event){ .kind = kind,
+                      .task = task->id,
+                      .lane = 1,
+                      .from = from,
+                      .to = to,
+                      .actor = STR("test"),
+                      .grant = task->grant,
+                      .prev_turn = task->last_turn });
     if (from)
         life->lane.counts[from]--;
     life->lane.counts[to]++;
@@ -324,14 +341,15 @@ static enum task_state move_choose(struct rng *rng, enum task_state from)
     return STATE_NONE;
 }
 
-static void life_move(struct world *w, struct life *life, struct task *task, enum task_state to, struct attempt *add, size_t *n_add,
-                      struct attempt *change, size_t *n_change)
+static void life_move(struct world *w, struct life *life, struct task *task, enum task_state to, struct attempt *add,
+    size_t *n_add, struct attempt *change, size_t *n_change)
 {
     enum task_state from = task->state;
     if (to == STATE_X) {
         task->grant++;
-        add[(*n_add)++] = (struct attempt){ .task = task->id, .grant = task->grant, .number = task->grant, .executor = 1,
-                                           .started = w->now };
+        add[(*n_add)++] = (struct attempt){
+            .task = task->id, .grant = task->grant, .number = task->grant, .executor = 1, .started = w->now
+        };
     } else if (from == STATE_X) {
         change[*n_change] = attempt_sample(task->id, task->grant, task->grant);
         change[*n_change].started = change[*n_change].finished = w->now;
@@ -345,10 +363,10 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
     const struct lane **lanes = ARENA_NEW(&w->arena, const struct lane *);
     const struct task **fresh = ARENA_ARRAY(&w->arena, const struct task *, n_new + 1);
     const struct task **changed = ARENA_ARRAY(&w->arena, const struct task *, n_moves + 1);
-    const struct task **in = ARENA_ARRAY(&w->arena, const struct task *, n_moves + 1), **gone = ARENA_ARRAY(&w->arena, const struct task *,
-                                                                                                            n_moves + 1);
-    struct attempt *add = ARENA_ARRAY(&w->arena, struct attempt, n_moves + 1), *change = ARENA_ARRAY(&w->arena, struct attempt,
-                                                                                                     n_moves + 1);
+    const struct task **in = ARENA_ARRAY(&w->arena, const struct task *, n_moves + 1),
+                      **gone = ARENA_ARRAY(&w->arena, const struct task *, n_moves + 1);
+    struct attempt *add = ARENA_ARRAY(&w->arena, struct attempt, n_moves + 1),
+                   *change = ARENA_ARRAY(&w->arena, struct attempt, n_moves + 1);
     turn_begin(w);
     size_t old = life->n;
     while (life->n + n_new > life->cap) { /* rows keep their place while a turn points at them */
@@ -360,14 +378,21 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
     }
     for (size_t i = 0; i < n_new; i++) {
         struct task *task = &life->tasks[life->n++];
-        *task = (struct task){ .id = w->head.next_task++, .lane = 1, .name = STR("job"), .class_id = 1, .prio = (int64_t)rng_below(rng, 3),
-                               .vt = (int64_t)rng_below(rng, 50), .created = w->now, .spec = 1 };
+        *task = (struct task){ .id = w->head.next_task++,
+            .lane = 1,
+            .name = STR("job"),
+            .class_id = 1,
+            .prio = (int64_t)rng_below(rng, 3),
+            .vt = (int64_t)rng_below(rng, 50),
+            .created = w->now,
+            .spec = 1 };
         life_event(w, life, task, EVENT_created, STATE_NONE, STATE_Q);
         fresh[w->c.n_tasks_new++] = task;
     }
     for (size_t i = 0; i < n_moves && old; i++) {
         struct task *task = &life->tasks[rng_below(rng, old)];
-        enum task_state from = task->state, to = task->last_turn == w->head.turn + 1 ? STATE_NONE : move_choose(rng, from);
+        enum task_state from = task->state,
+                        to = task->last_turn == w->head.turn + 1 ? STATE_NONE : move_choose(rng, from);
         if (!to)
             continue;
         life_move(w, life, task, to, add, &w->c.n_attempts_new, change, &w->c.n_attempts_changed);

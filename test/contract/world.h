@@ -1,4 +1,5 @@
-/* world: what the store's contract tests stand on: a folder, an open store with a reader, and turns built piece by piece.
+/* world: what the store's contract tests stand on: a folder, an open store with a reader, and turns built piece by
+ * piece.
  *
  * A second store runs the same suite: add it to the table in world.c and name it in WEIR_TEST_STORE. */
 #ifndef WEIR_TEST_CONTRACT_WORLD_H
@@ -18,7 +19,7 @@
 struct backend {
     const char *name;
     void (*url)(const char *dir, char *out, size_t size); /* the URL of a new store of its own for this folder */
-    void (*drop)(const char *dir);                         /* what is outside the folder */
+    void (*drop)(const char *dir);                        /* what is outside the folder */
 };
 const struct backend *backend_chosen(void);
 
@@ -65,7 +66,8 @@ struct life {
     size_t n, cap;
 };
 void life_begin(struct world *w, struct life *life); /* one turn: the lane and a class */
-void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new, size_t n_moves); /* builds a turn; the caller commits */
+/* builds a turn; the caller commits */
+void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new, size_t n_moves);
 
 #define MUST(w, call) \
     do { \
@@ -76,8 +78,8 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
 #define OPS(w) ((w)->store->ops)
 
 /* The parts of the suite, for main. */
-extern const struct CMUnitTest contract_rows[], contract_attempts[], contract_archives[], contract_order[], contract_read[],
-    contract_history[], contract_backup[], contract_crash[];
+extern const struct CMUnitTest contract_rows[], contract_attempts[], contract_archives[], contract_order[],
+    contract_read[], contract_history[], contract_backup[], contract_crash[];
 extern const size_t n_contract_rows, n_contract_attempts, n_contract_archives, n_contract_order, n_contract_read,
     n_contract_history, n_contract_backup, n_contract_crash;
 

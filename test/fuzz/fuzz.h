@@ -1,7 +1,8 @@
 /* fuzz: what every target includes. HOLDS aborts, so that libFuzzer keeps the input.
  *
- * A target names the shapes of input that it wants to have seen (FUZZ_SHAPES) and counts them (SEEN). The replay of the seeds and their
- * mutations prints the table, and a shape that was never seen fails it: a property that is only ever tried on refused input proves nothing.
+ * A target names the shapes of input that it wants to have seen (FUZZ_SHAPES) and counts them (SEEN). The replay of the
+ * seeds and their mutations prints the table, and a shape that was never seen fails it: a property that is only ever
+ * tried on refused input proves nothing.
  */
 #ifndef WEIR_TEST_FUZZ_H
 #define WEIR_TEST_FUZZ_H

@@ -1,4 +1,5 @@
-/* Configuration files: what conf_show prints of an accepted file is accepted again and means the same; what is refused says where. */
+/* Configuration files: what conf_show prints of an accepted file is accepted again and means the same; what is refused
+ * says where. */
 #include "fuzz.h"
 #include "text/conf.h"
 #include "text/conf_site.h"
@@ -18,7 +19,8 @@ static unsigned lines_of(struct str text)
 {
     unsigned n = 1;
     for (size_t i = 0; i < text.len; i++)
-        n += text.ptr[i] == '\n' || text.ptr[i] == '\r' || (unsigned char)text.ptr[i] >= 0x80; /* also the breaks of Unicode */
+        /* also the breaks of Unicode */
+        n += text.ptr[i] == '\n' || text.ptr[i] == '\r' || (unsigned char)text.ptr[i] >= 0x80;
     return n;
 }
 
@@ -31,7 +33,8 @@ static void faults_check(const struct diags *diags, struct str text)
     }
 }
 
-/* The same bytes as a document of the site's keys: what is accepted can be stored, copied and shown, and means the same again. */
+/* The same bytes as a document of the site's keys: what is accepted can be stored, copied and shown, and means the same
+ * again. */
 static void site_check(struct arena *arena, const struct diag_file *file)
 {
     struct diags diags = { .arena = arena }, none = { .arena = arena };
@@ -66,7 +69,8 @@ static void site_check(struct arena *arena, const struct diag_file *file)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct arena arena = { 0 };
-    struct diag_file file = { STR("weir.yaml"), { (const char *)bytes, len } }, shown_file = { STR("shown.yaml"), { 0 } };
+    struct diag_file file = { STR("weir.yaml"), { (const char *)bytes, len } },
+                     shown_file = { STR("shown.yaml"), { 0 } };
     struct diags diags, none;
     struct conf conf, back;
     struct buf shown, text;
@@ -87,8 +91,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
                 HOLDS(str_eq(conf.values[i].text, back.values[i].text));
                 SEEN_IF(from_file, conf.values[i].origin == CONF_FILE);
             }
-            HOLDS(conf.lease_ms == back.lease_ms && conf.slots == back.slots && conf.log.limit_bytes == back.log.limit_bytes);
-            HOLDS(conf.history_ms == back.history_ms && str_eq(conf.data, back.data) && str_eq(conf.socket, back.socket));
+            HOLDS(conf.lease_ms == back.lease_ms && conf.slots == back.slots &&
+                  conf.log.limit_bytes == back.log.limit_bytes);
+            HOLDS(
+                conf.history_ms == back.history_ms && str_eq(conf.data, back.data) && str_eq(conf.socket, back.socket));
         }
         SEEN(accepted);
         SEEN_IF(list, conf.containers.options.n > 0);

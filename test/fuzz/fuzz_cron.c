@@ -1,5 +1,5 @@
-/* Cron lines: any text is read or refused with a place inside it; what is read fires when a walk over every minute says so, later and
- * later. */
+/* Cron lines: any text is read or refused with a place inside it; what is read fires when a walk over every minute says
+ * so, later and later. */
 #include "fuzz.h"
 #include "text/cron.h"
 
@@ -45,11 +45,14 @@ static void firings_check(const struct cron *cron, const struct zone *zone, int6
     for (int i = 0; i < FIRINGS; i++) {
         bool fires = cron_next(cron, zone, at, &next);
         int64_t walked = 0;
-        for (int64_t s = at - (at % 60 + 60) % 60 + 60; plain && s <= at + WALK_MINUTES * INT64_C(60) && !walked; s += 60)
-            if (naive_matches(cron, s)) walked = s;
+        for (int64_t s = at - (at % 60 + 60) % 60 + 60; plain && s <= at + WALK_MINUTES * INT64_C(60) && !walked;
+             s += 60)
+            if (naive_matches(cron, s))
+                walked = s;
         HOLDS(!walked || (fires && next == walked)); /* in UTC, where nothing is skipped or doubled */
         HOLDS(!plain || walked || !fires || next > at + WALK_MINUTES * INT64_C(60));
-        if (!fires) return;
+        if (!fires)
+            return;
         SEEN(fires);
         HOLDS(next > at && next % 60 == 0);
         int64_t until;
@@ -75,9 +78,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     HOLDS(cron.minutes && cron.hours && cron.days && cron.months && cron.weekdays);
     HOLDS(!(cron.minutes >> 60) && !(cron.hours >> 24) && !(cron.days & 1));
     HOLDS(!(cron.months & 1) && !(cron.months >> 13) && !(cron.weekdays >> 7));
-    HOLDS(cron_parse(rest, STR("key"), &again, &fault) && memcmp(&again.minutes, &cron.minutes, sizeof cron.minutes) == 0);
-    HOLDS(again.hours == cron.hours && again.days == cron.days && again.months == cron.months && again.weekdays == cron.weekdays);
-    if (cron_parse(rest, STR("another key"), &other, &fault)) SEEN_IF(hashed, other.minutes != cron.minutes || other.hours != cron.hours);
+    HOLDS(cron_parse(rest, STR("key"), &again, &fault) &&
+          memcmp(&again.minutes, &cron.minutes, sizeof cron.minutes) == 0);
+    HOLDS(again.hours == cron.hours && again.days == cron.days && again.months == cron.months &&
+          again.weekdays == cron.weekdays);
+    if (cron_parse(rest, STR("another key"), &other, &fault))
+        SEEN_IF(hashed, other.minutes != cron.minutes || other.hours != cron.hours);
     SEEN_IF(rhythm, cron.hours == 0xffffff);
     SEEN_IF(names_hours, cron.hours != 0xffffff);
     SEEN_IF(days_or_weekdays, !cron.any_day && !cron.any_weekday);

@@ -1,6 +1,6 @@
-/* What agent and shim say and leave to each other: base64 agrees with libsodium's; a job record reads back as it was written, and what is
- * read from any bytes packs and reads the same; a datagram of any length is a whole message with zeros behind it; outputs are one JSON
- * object. */
+/* What agent and shim say and leave to each other: base64 agrees with libsodium's; a job record reads back as it was
+ * written, and what is read from any bytes packs and reads the same; a datagram of any length is a whole message with
+ * zeros behind it; outputs are one JSON object. */
 #include <sodium.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,7 +11,8 @@
 #include "fuzz.h"
 #include "text/json_value.h"
 
-#define SHAPES(X) X(job_read) X(job_refused) X(job_argv) X(wire_short) X(wire_whole) X(outputs) X(outputs_left) X(status_fits)
+#define SHAPES(X) \
+    X(job_read) X(job_refused) X(job_argv) X(wire_short) X(wire_whole) X(outputs) X(outputs_left) X(status_fits)
 FUZZ_SHAPES(SHAPES)
 
 static void as_base64(struct str bytes)
@@ -21,7 +22,8 @@ static void as_base64(struct str bytes)
     base64_add(&text, bytes);
     unsigned char *back = mem_alloc(bytes.len + 1);
     size_t n = 0;
-    HOLDS(sodium_base642bin(back, bytes.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) == 0);
+    HOLDS(sodium_base642bin(back, bytes.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) ==
+          0);
     HOLDS(n == bytes.len && (n == 0 || memcmp(back, bytes.ptr, n) == 0));
     mem_free(back);
     buf_release(&text);
@@ -51,11 +53,15 @@ static void as_job(struct arena *arena, struct str body)
     if (job_unpack(buf_str(&record), arena, &job, &err)) {
         job_pack(&job, &packed);
         HOLDS(job_unpack(buf_str(&packed), arena, &back, &err));
-        HOLDS(job.task == back.task && str_eq(job.fence, back.fence) && job.holds == back.holds && job.timeout_ms == back.timeout_ms);
+        HOLDS(job.task == back.task && str_eq(job.fence, back.fence) && job.holds == back.holds &&
+              job.timeout_ms == back.timeout_ms);
         HOLDS(job.grace_ms == back.grace_ms && memcmp(&job.limits, &back.limits, sizeof job.limits) == 0);
-        HOLDS(job.log_bytes_max == back.log_bytes_max && str_eq(job.script, back.script) && str_eq(job.needs, back.needs));
-        HOLDS(str_eq(job.input, back.input) && str_eq(job.refusal, back.refusal) && job.refusal_exit == back.refusal_exit);
-        HOLDS(job.strict == back.strict && job.checkout.kind == back.checkout.kind && job.checkout.rev == back.checkout.rev);
+        HOLDS(job.log_bytes_max == back.log_bytes_max && str_eq(job.script, back.script) &&
+              str_eq(job.needs, back.needs));
+        HOLDS(str_eq(job.input, back.input) && str_eq(job.refusal, back.refusal) &&
+              job.refusal_exit == back.refusal_exit);
+        HOLDS(job.strict == back.strict && job.checkout.kind == back.checkout.kind &&
+              job.checkout.rev == back.checkout.rev);
         HOLDS(str_eq(job.note, back.note));
         HOLDS(str_eq(job.checkout.url, back.checkout.url) && str_eq(job.checkout.token, back.checkout.token));
         strings_same(job.argv, back.argv);

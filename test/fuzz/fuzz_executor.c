@@ -1,13 +1,16 @@
-/* Messages of executors: bodies of polls, registrations and finishes, as the server reads them. What is accepted, written again from what
- * was understood, is understood the same; a finish's hash is a function of its meaning alone; what is refused names a field.
+/* Messages of executors: bodies of polls, registrations and finishes, as the server reads them. What is accepted,
+ * written again from what was understood, is understood the same; a finish's hash is a function of its meaning alone;
+ * what is refused names a field.
  *
- * The handlers are the real ones; what they hand over to (the engine, the answer) is caught here by the linker's --wrap. */
+ * The handlers are the real ones; what they hand over to (the engine, the answer) is caught here by the linker's
+ * --wrap. */
 #include "api/call.h"
 #include "exec/base64.h"
 #include "fuzz.h"
 
 #define SHAPES(X) \
-    X(poll) X(poll_renew) X(poll_finish) X(registered) X(labels) X(finish) X(finish_malformed) X(finish_log) X(refused) X(not_json)
+    X(poll) X(poll_renew) X(poll_finish) X(registered) X(labels) X(finish) X(finish_malformed) X(finish_log) \
+    X(refused) X(not_json)
 FUZZ_SHAPES(SHAPES)
 
 static struct str body;
@@ -71,7 +74,8 @@ void __wrap_register_soon(struct api *told) /* there is no engine, and nobody to
     (void)told;
 }
 
-bool __wrap_fence_open(const struct fence_key *key, struct str text, struct fence *out) /* chance won't find a tag (test_fence.c) */
+/* chance won't find a tag (test_fence.c) */
+bool __wrap_fence_open(const struct fence_key *key, struct str text, struct fence *out)
 {
     (void)key;
     return fence_parse(text, out);
@@ -92,7 +96,8 @@ static bool serve(struct call *call, handler_fn *handler, struct str text)
     HOLDS(submitted == (call->err.code == ERR_none));
     for (size_t i = 0; i < call->err.n_items; i++) {
         const struct err_item *item = &call->err.items[i];
-        HOLDS(item->message.len > 0 && (call->err.code == ERR_bad_json || item->path.len == 0 || item->path.ptr[0] == '/'));
+        HOLDS(item->message.len > 0 &&
+              (call->err.code == ERR_bad_json || item->path.len == 0 || item->path.ptr[0] == '/'));
     }
     SEEN_IF(refused, !submitted && call->body);
     return submitted;
@@ -192,12 +197,12 @@ static void as_poll(struct str text)
         json_object_end(&json);
         HOLDS(serve(&again, serve_executors_poll, buf_str(&out)));
         const struct command *back = &again.command;
-        HOLDS(
-            in->in.poll.free == back->in.poll.free && in->in.poll.seq == back->in.poll.seq && in->in.poll.wait_ms == back->in.poll.wait_ms);
+        HOLDS(in->in.poll.free == back->in.poll.free && in->in.poll.seq == back->in.poll.seq &&
+              in->in.poll.wait_ms == back->in.poll.wait_ms);
         HOLDS(in->in.poll.seen_seq == back->in.poll.seen_seq && in->in.poll.n_renew == back->in.poll.n_renew);
         HOLDS(in->in.poll.n_finishes == back->in.poll.n_finishes);
         HOLDS(in->in.poll.n_renew == 0 ||
-            memcmp(in->in.poll.renew, back->in.poll.renew, in->in.poll.n_renew * sizeof in->in.poll.renew[0]) == 0);
+              memcmp(in->in.poll.renew, back->in.poll.renew, in->in.poll.n_renew * sizeof in->in.poll.renew[0]) == 0);
         finishes_same(in->in.poll.finishes, back->in.poll.finishes, in->in.poll.n_finishes);
         SEEN(poll);
         SEEN_IF(poll_renew, in->in.poll.n_renew > 0);
@@ -219,7 +224,8 @@ static void as_finishes(struct str text)
         json_object_begin(&json);
         finishes_write(&json, "items", in->in.finish.items, in->in.finish.n_items);
         json_object_end(&json);
-        HOLDS(serve(&again, serve_finishes_create, buf_str(&out)) && in->in.finish.n_items == again.command.in.finish.n_items);
+        HOLDS(serve(&again, serve_finishes_create, buf_str(&out)) &&
+              in->in.finish.n_items == again.command.in.finish.n_items);
         finishes_same(in->in.finish.items, again.command.in.finish.items, in->in.finish.n_items);
         call_drop(&again);
     }

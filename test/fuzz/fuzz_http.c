@@ -1,7 +1,8 @@
 /* The reader of requests: heads, bodies in chunks, targets.
  *
- * A connection's bytes give the same requests and the same refusal in whatever pieces they come; what was accepted, written again, reads
- * as the same; what is accepted has one opinion about the body's end, a clean path and decodes; what is refused has a reason. */
+ * A connection's bytes give the same requests and the same refusal in whatever pieces they come; what was accepted,
+ * written again, reads as the same; what is accepted has one opinion about the body's end, a clean path and decodes;
+ * what is refused has a reason. */
 #include "fuzz.h"
 #include "io/client.h"
 #include "io/http_chunked.h"
@@ -10,7 +11,8 @@
 
 #define SHAPES(X) \
     X(target) \
-    X(target_refused) X(query) X(escapes) X(head) X(head_refused) X(length) X(chunked) X(unfinished) X(whole_body) X(body_refused) \
+    X(target_refused) X(query) X(escapes) X(head) X(head_refused) X(length) X(chunked) X(unfinished) X(whole_body) \
+    X(body_refused) \
         X(second)
 FUZZ_SHAPES(SHAPES)
 
@@ -23,8 +25,8 @@ struct meaning {
 static void head_tell(struct meaning *meaning, const struct http_head *head, const char *bytes)
 {
     struct str method = http_head_method(head, bytes), target = http_head_target(head, bytes);
-    buf_addf(&meaning->text, "%u.%u %d %d %d %d %llu ", head->major, head->minor, head->has_length, head->chunked, head->close,
-        head->expects_continue, (unsigned long long)head->length);
+    buf_addf(&meaning->text, "%u.%u %d %d %d %d %llu ", head->major, head->minor, head->has_length, head->chunked,
+        head->close, head->expects_continue, (unsigned long long)head->length);
     buf_add_str(&meaning->text, method);
     buf_add_char(&meaning->text, ' ');
     buf_add_str(&meaning->text, target);

@@ -1,5 +1,6 @@
-/* JSON: what is accepted is written and read again as an equal value; what is refused names a reason; the reader of documents (API) and the
- * reader of files (with places) take the same texts, but for the numbers that only texts can hold. */
+/* JSON: what is accepted is written and read again as an equal value; what is refused names a reason; the reader of
+ * documents (API) and the reader of files (with places) take the same texts, but for the numbers that only texts can
+ * hold. */
 #include "fuzz.h"
 #include "text/json_node.h"
 #include "text/json_value.h"
@@ -17,10 +18,11 @@ static void both_readers(struct str text)
     const struct doc_node *node = json_node_parse(&file, &arena, &diags);
     bool number = !value && strstr(err.text, "number") != NULL; /* a node keeps the text of a number */
     bool nul =
-        value && !node && memmem(text.ptr, text.len, "\\u0000", 6); /* no file has one; of documents it is each field's own question */
+        /* no file has one; of documents it is each field's own question */
+        value && !node && memmem(text.ptr, text.len, "\\u0000", 6);
     if ((value != NULL) != (node != NULL) && !number && !nul)
-        fprintf(stderr, "json_parse: %s\njson_node: %.*s\n", value ? "accepted" : err.text, diags.n ? (int)diags.items[0].message.len : 8,
-            diags.n ? diags.items[0].message.ptr : "accepted");
+        fprintf(stderr, "json_parse: %s\njson_node: %.*s\n", value ? "accepted" : err.text,
+            diags.n ? (int)diags.items[0].message.len : 8, diags.n ? diags.items[0].message.ptr : "accepted");
     HOLDS((value != NULL) == (node != NULL) || number || nul);
     SEEN_IF(both, value && node);
     SEEN_IF(number_too_large, number);

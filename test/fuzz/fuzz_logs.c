@@ -1,12 +1,14 @@
-/* The log store's offset algebra: chunks of one text in any order, any number of times, sealed or not, never give other bytes than a prefix
- * of that text; once everything was sent in order all of it is there, and the sealed and packed log reads the same. */
+/* The log store's offset algebra: chunks of one text in any order, any number of times, sealed or not, never give other
+ * bytes than a prefix of that text; once everything was sent in order all of it is there, and the sealed and packed log
+ * reads the same. */
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "store/logs.h"
 
-#define SHAPES(X) X(appended) X(repeated) X(overlapped) X(gap) X(mismatch) X(after_seal) X(sealed) X(read_middle) X(empty)
+#define SHAPES(X) \
+    X(appended) X(repeated) X(overlapped) X(gap) X(mismatch) X(after_seal) X(sealed) X(read_middle) X(empty)
 FUZZ_SHAPES(SHAPES)
 
 enum { TEXT_MAX = 6000, OPS_MAX = 60 };
@@ -22,7 +24,8 @@ static void folder_remove(void)
     logs = NULL;
     snprintf(path, sizeof path, "%s/logs/marks", folder);
     unlink(path);
-    for (const char *const *at = (const char *const[]){ "logs/live", "logs/0", "logs/1", "logs", "", NULL }; *at; at++) {
+    for (const char *const *at = (const char *const[]){ "logs/live", "logs/0", "logs/1", "logs", "", NULL }; *at;
+         at++) {
         snprintf(path, sizeof path, "%s/%s", folder, *at);
         rmdir(path);
     }

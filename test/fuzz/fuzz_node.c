@@ -1,5 +1,5 @@
-/* Workflow files: YAML and strict JSON into nodes. What is accepted stays within its limits and, written as JSON, is read again by the
- * strict reader to the same JSON; what is refused has a fault with a place that can be shown. */
+/* Workflow files: YAML and strict JSON into nodes. What is accepted stays within its limits and, written as JSON, is
+ * read again by the strict reader to the same JSON; what is refused has a fault with a place that can be shown. */
 #include "fuzz.h"
 #include "text/json_node.h"
 #include "text/yaml.h"
@@ -11,7 +11,8 @@ static unsigned lines_of(struct str text)
 {
     unsigned n = 1;
     for (size_t i = 0; i < text.len; i++)
-        n += text.ptr[i] == '\n' || text.ptr[i] == '\r' || (unsigned char)text.ptr[i] >= 0x80; /* also the breaks of Unicode */
+        /* also the breaks of Unicode */
+        n += text.ptr[i] == '\n' || text.ptr[i] == '\r' || (unsigned char)text.ptr[i] >= 0x80;
     return n;
 }
 

@@ -1,5 +1,5 @@
-/* Packed events: what is packed unpacks to the same events; bytes that are taken for a packed turn have one meaning (packing what was read
- * gives bytes that read the same and pack the same); everything else is refused. */
+/* Packed events: what is packed unpacks to the same events; bytes that are taken for a packed turn have one meaning
+ * (packing what was read gives bytes that read the same and pack the same); everything else is refused. */
 #include "fuzz.h"
 #include "store/pack.h"
 
@@ -8,9 +8,10 @@ FUZZ_SHAPES(SHAPES)
 
 static bool events_same(const struct event *a, const struct event *b)
 {
-    return a->seq == b->seq && a->time == b->time && a->kind == b->kind && a->task == b->task && a->lane == b->lane && a->from == b->from &&
-        a->to == b->to && a->attempt == b->attempt && a->grant == b->grant && a->cause == b->cause && a->prev_turn == b->prev_turn &&
-        str_eq(a->actor, b->actor) && str_eq(a->reason, b->reason) && str_eq(a->subject, b->subject);
+    return a->seq == b->seq && a->time == b->time && a->kind == b->kind && a->task == b->task && a->lane == b->lane &&
+           a->from == b->from && a->to == b->to && a->attempt == b->attempt && a->grant == b->grant &&
+           a->cause == b->cause && a->prev_turn == b->prev_turn && str_eq(a->actor, b->actor) &&
+           str_eq(a->reason, b->reason) && str_eq(a->subject, b->subject);
 }
 
 static void back_and_forth(struct arena *arena, const struct event *events, size_t n, int64_t first_seq)

@@ -1,5 +1,6 @@
-/* Posted tasks: what jansson takes for JSON is taken, and nothing else is; the same document written anew, with every character beyond
- * ASCII as an escape and without blanks, gives the same definitions and the same faults; every fault names a place and says something. */
+/* Posted tasks: what jansson takes for JSON is taken, and nothing else is; the same document written anew, with every
+ * character beyond ASCII as an escape and without blanks, gives the same definitions and the same faults; every fault
+ * names a place and says something. */
 #include "api/call.h"
 #include "fuzz.h"
 
@@ -10,7 +11,8 @@ static void refs_same(const struct task_def *a, const struct task_def *b)
 {
     HOLDS(a->n_refs == b->n_refs);
     for (size_t i = 0; i < a->n_refs; i++) {
-        HOLDS(a->refs[i].kind == b->refs[i].kind && a->refs[i].id == b->refs[i].id && a->refs[i].index == b->refs[i].index);
+        HOLDS(a->refs[i].kind == b->refs[i].kind && a->refs[i].id == b->refs[i].id &&
+              a->refs[i].index == b->refs[i].index);
         HOLDS(str_eq(a->refs[i].path, b->refs[i].path));
     }
     SEEN_IF(refs, a->n_refs > 0);

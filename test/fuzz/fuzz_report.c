@@ -1,6 +1,6 @@
-/* What the agent sends of a job that writes any bytes: WEIR_OUTPUT, its log, files and their names. The oracle is the server's own reader:
- * the request of each kept file finds its route with its name whole, the finish is read as a whole and says what the job wrote, and it
- * fits the smallest request that carries ends.
+/* What the agent sends of a job that writes any bytes: WEIR_OUTPUT, its log, files and their names. The oracle is the
+ * server's own reader: the request of each kept file finds its route with its name whole, the finish is read as a whole
+ * and says what the job wrote, and it fits the smallest request that carries ends.
  *
  * The input is cut at its first two form feeds: outputs, log, names of files (a line each). */
 #include <dirent.h>
@@ -59,8 +59,8 @@ static size_t files_make(int work_fd, struct str names)
     size_t n = 0;
     while (n < FILES_MAX && str_cut(&names, '\n', &line)) {
         char name[256];
-        if (line.len == 0 || line.len > 255 || memchr(line.ptr, '/', line.len) || memchr(line.ptr, '\0', line.len) || str_eqz(line, ".") ||
-            str_eqz(line, ".."))
+        if (line.len == 0 || line.len > 255 || memchr(line.ptr, '/', line.len) || memchr(line.ptr, '\0', line.len) ||
+            str_eqz(line, ".") || str_eqz(line, ".."))
             continue;
         snprintf(name, sizeof name, "%.*s", STR_ARG(line));
         if (faccessat(work_fd, name, F_OK, 0) == 0)

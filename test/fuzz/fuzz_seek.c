@@ -1,11 +1,13 @@
-/* Packed logs with damage: whatever bytes change, go or come, a read either fails or gives the bytes that were logged. */
+/* Packed logs with damage: whatever bytes change, go or come, a read either fails or gives the bytes that were logged.
+ */
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "fuzz.h"
 #include "store/logs_seek.h"
 
-#define SHAPES(X) X(sound) X(open_refused) X(read_refused) X(read_right) X(cut) X(grown) X(several_frames) X(nothing_logged)
+#define SHAPES(X) \
+    X(sound) X(open_refused) X(read_refused) X(read_right) X(cut) X(grown) X(several_frames) X(nothing_logged)
 FUZZ_SHAPES(SHAPES)
 
 enum { SAMPLES = 4 };
@@ -75,7 +77,8 @@ static size_t damage(const struct sample *sample, char *bytes, size_t len, struc
     return len;
 }
 
-static void read_check(const struct sample *sample, const struct seek_file *file, struct seek_reader *reader, int64_t offset, size_t max)
+static void read_check(
+    const struct sample *sample, const struct seek_file *file, struct seek_reader *reader, int64_t offset, size_t max)
 {
     struct err err = { 0 };
     struct buf out;

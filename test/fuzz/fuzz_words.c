@@ -1,4 +1,5 @@
-/* Command lines: the words of a line, quoted and joined, split into the same words again; any text, quoted, is that one word. */
+/* Command lines: the words of a line, quoted and joined, split into the same words again; any text, quoted, is that one
+ * word. */
 #include "fuzz.h"
 #include "text/words.h"
 

@@ -1,5 +1,5 @@
-/* Workflow files: any text is read or refused, each fault at a place inside the file; what is read expands without a cycle, and written as
- * JSON it is read again as the same tasks and edges. */
+/* Workflow files: any text is read or refused, each fault at a place inside the file; what is read expands without a
+ * cycle, and written as JSON it is read again as the same tasks and edges. */
 #include "fuzz.h"
 #include "core/expand.h"
 #include "text/json_node.h"
@@ -15,7 +15,8 @@ static unsigned lines_of(struct str text)
 {
     unsigned n = 1;
     for (size_t i = 0; i < text.len; i++)
-        n += text.ptr[i] == '\n' || text.ptr[i] == '\r' || (unsigned char)text.ptr[i] >= 0x80; /* also the breaks of Unicode */
+        /* also the breaks of Unicode */
+        n += text.ptr[i] == '\n' || text.ptr[i] == '\r' || (unsigned char)text.ptr[i] >= 0x80;
     return n;
 }
 
@@ -34,7 +35,9 @@ static bool touched(void *context, const struct workflow_task *task)
 static void expand_all(const struct workflow *workflow, struct arena *arena, struct expansion *out)
 {
     static const int64_t prevs[] = { REV - 1 };
-    struct expand_input input = { .workflow = workflow, .rev = REV, .prevs = prevs, .n_prevs = 1, .earlier = earlier, .touched = touched };
+    struct expand_input input = {
+        .workflow = workflow, .rev = REV, .prevs = prevs, .n_prevs = 1, .earlier = earlier, .touched = touched
+    };
     *out = (struct expansion){ 0 };
     expand(&input, arena, out);
 }
@@ -42,7 +45,8 @@ static void expand_all(const struct workflow *workflow, struct arena *arena, str
 static size_t index_of(const struct expansion *x, struct str name)
 {
     size_t i = 0;
-    while (i < x->n_tasks && !str_eq(x->tasks[i].name, name)) i++;
+    while (i < x->n_tasks && !str_eq(x->tasks[i].name, name))
+        i++;
     return i;
 }
 
@@ -57,7 +61,8 @@ static void expansion_check(const struct expansion *x, struct arena *arena)
         SEEN(edges);
         SEEN_IF(earlier, e->other.rev < REV);
         SEEN_IF(locked, e->lock);
-        if (e->other.rev < REV) continue;
+        if (e->other.rev < REV)
+            continue;
         HOLDS(index_of(x, e->other.name) < x->n_tasks);
         left[e->task] += e->kind != EDGE_CANCELS;
     }
@@ -65,11 +70,13 @@ static void expansion_check(const struct expansion *x, struct arena *arena)
         more = false;
         for (size_t t = 0; t < x->n_tasks; t++) {
             SEEN_IF(skipped, x->tasks[t].skipped);
-            if (gone[t] || left[t] > 0) continue;
+            if (gone[t] || left[t] > 0)
+                continue;
             gone[t] = more = true;
             done++;
             for (size_t i = 0; i < x->n_edges; i++)
-                if (x->edges[i].other.rev == REV && x->edges[i].kind != EDGE_CANCELS && str_eq(x->edges[i].other.name, x->tasks[t].name))
+                if (x->edges[i].other.rev == REV && x->edges[i].kind != EDGE_CANCELS &&
+                    str_eq(x->edges[i].other.name, x->tasks[t].name))
                     left[x->edges[i].task]--;
         }
     }
@@ -101,7 +108,8 @@ static void same_again(struct str text, bool as_json, const struct expansion *fi
         bool good = read_file(&written, arena, &none, &workflow);
         for (size_t i = 0; i < none.n; i++) /* where YAML has a text, bare, JSON has a number or a truth value */
             HOLDS(none.items[i].severity == DIAG_WARNING ||
-                  (!as_json && memmem(none.items[i].message.ptr, none.items[i].message.len, "must be a string", 16) != NULL));
+                  (!as_json &&
+                      memmem(none.items[i].message.ptr, none.items[i].message.len, "must be a string", 16) != NULL));
         if (!good) {
             buf_release(&out);
             return;
@@ -109,7 +117,8 @@ static void same_again(struct str text, bool as_json, const struct expansion *fi
         expand_all(&workflow, arena, &second);
         HOLDS(second.n_tasks == first->n_tasks && second.n_edges == first->n_edges);
         for (size_t i = 0; i < first->n_tasks; i++)
-            HOLDS(str_eq(first->tasks[i].name, second.tasks[i].name) && first->tasks[i].skipped == second.tasks[i].skipped);
+            HOLDS(str_eq(first->tasks[i].name, second.tasks[i].name) &&
+                  first->tasks[i].skipped == second.tasks[i].skipped);
         for (size_t i = 0; i < first->n_edges; i++) {
             const struct expand_edge *a = &first->edges[i], *b = &second.edges[i];
             HOLDS(a->task == b->task && a->kind == b->kind && a->lock == b->lock && a->other.rev == b->other.rev);
@@ -134,7 +143,8 @@ static void read_both_ways(struct str text, bool as_json)
         SEEN(accepted);
         SEEN_IF(as_json, as_json);
         SEEN_IF(shorthand, memmem(text.ptr, text.len, "parallel", 8) != NULL);
-        for (size_t i = 0; i < workflow.n_tasks; i++) SEEN_IF(matrix, workflow.tasks[i].matrix.n_axes > 0);
+        for (size_t i = 0; i < workflow.n_tasks; i++)
+            SEEN_IF(matrix, workflow.tasks[i].matrix.n_axes > 0);
         expand_all(&workflow, &arena, &expansion);
         expansion_check(&expansion, &arena);
         same_again(text, as_json, &expansion, &arena);

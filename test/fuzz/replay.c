@@ -1,5 +1,6 @@
-/* replay: runs a fuzz target without libFuzzer: over each seed, then over mutations that a fixed seed determines, so that a run of the
- * tests is the same every time; then the shapes that the target wanted to see. usage: replay COUNT FOLDER */
+/* replay: runs a fuzz target without libFuzzer: over each seed, then over mutations that a fixed seed determines, so
+ * that a run of the tests is the same every time; then the shapes that the target wanted to see. usage: replay COUNT
+ * FOLDER */
 #include <dirent.h>
 
 #include "base/rng.h"
@@ -46,7 +47,8 @@ static void run_one(const uint8_t *bytes, size_t len)
 
 static size_t mutate(struct rng *rng, uint8_t *bytes, size_t len, const struct seed *other)
 {
-    static const uint8_t odd[] = { 0, 0x7f, 0x80, 0xff, '"', '\\', '{', '}', '[', ']', ':', '&', '*', '-', '%', '\n', ' ', '9', ',' };
+    static const uint8_t odd[] = { 0, 0x7f, 0x80, 0xff, '"', '\\', '{', '}', '[', ']', ':', '&', '*', '-', '%', '\n',
+        ' ', '9', ',' };
     size_t at = (size_t)rng_below(rng, len + 1), n = (size_t)rng_below(rng, 9);
     switch (rng_below(rng, 5)) {
     case 0: /* flip bits */

@@ -1,10 +1,12 @@
-/* failpoint: named points before and after every call that leaves a trace outside the process, at which a test ends it as kill -9 would.
+/* failpoint: named points before and after every call that leaves a trace outside the process, at which a test ends it
+ * as kill -9 would.
  *
- * Nothing in src/ knows of them: a build for tests gets this file by `-include` (test/promises/build), every other build has nothing of it.
- * The name of a point is FUNCTION.CALL.before or .after; for SQL the call is its first words. Environment, read at the first point:
- *   WEIR_FAIL=ROLE/NAME:K   the K-th time a process of that role (server, executor, shim) is there it gets SIGKILL
- *   WEIR_FAIL_ONCE=FILE     made when that happened; while it is there nothing happens (restarted processes inherit the environment)
- *   WEIR_FAIL_TRACE=FILE    `ROLE/NAME` is appended for each point, each time it is reached
+ * Nothing in src/ knows of them: a build for tests gets this file by `-include` (test/promises/build), every other
+ * build has nothing of it. The name of a point is FUNCTION.CALL.before or .after; for SQL the call is its first words.
+ * Environment, read at the first point: WEIR_FAIL=ROLE/NAME:K   the K-th time a process of that role (server, executor,
+ * shim) is there it gets SIGKILL WEIR_FAIL_ONCE=FILE     made when that happened; while it is there nothing happens
+ * (restarted processes inherit the environment) WEIR_FAIL_TRACE=FILE    `ROLE/NAME` is appended for each point, each
+ * time it is reached
  */
 #ifndef WEIR_TEST_FAILPOINT_H
 #define WEIR_TEST_FAILPOINT_H
@@ -71,7 +73,9 @@ __attribute__((weak)) void failpoint_reach(const char *function, const char *cal
         if (colon)
             *colon = '\0';
         plan.wanted = plan.once && access(plan.once, F_OK) == 0 ? "" : wanted;
-        plan.trace_fd = getenv("WEIR_FAIL_TRACE") ? open(getenv("WEIR_FAIL_TRACE"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+        plan.trace_fd = getenv("WEIR_FAIL_TRACE")
+                            ? open(getenv("WEIR_FAIL_TRACE"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)
+                            : -1;
     }
     if (plan.trace_fd >= 0 || *plan.wanted) {
         int n = snprintf(name, sizeof name, "%s/%s.%s%s%s.%s", plan.role, function, call, *sql ? ":" : "", sql, side);
@@ -131,7 +135,8 @@ __attribute__((weak)) void failpoint_reach(const char *function, const char *cal
 #define accept4(...) FAILPOINT_AROUND(accept4, NULL, accept4(__VA_ARGS__))
 #define curl_easy_perform(...) FAILPOINT_AROUND(curl_easy_perform, NULL, curl_easy_perform(__VA_ARGS__))
 #define curl_multi_add_handle(...) FAILPOINT_AROUND(curl_multi_add_handle, NULL, curl_multi_add_handle(__VA_ARGS__))
-#define curl_multi_socket_action(...) FAILPOINT_AROUND(curl_multi_socket_action, NULL, curl_multi_socket_action(__VA_ARGS__))
+#define curl_multi_socket_action(...) \
+    FAILPOINT_AROUND(curl_multi_socket_action, NULL, curl_multi_socket_action(__VA_ARGS__))
 #define sqlite3_step(stmt) FAILPOINT_AROUND(step, sqlite3_sql(stmt), sqlite3_step(stmt))
 #define sqlite3_exec(conn, text, ...) FAILPOINT_AROUND(exec, text, sqlite3_exec(conn, text, __VA_ARGS__))
 #define sqlite3_wal_checkpoint_v2(...) FAILPOINT_AROUND(checkpoint, NULL, sqlite3_wal_checkpoint_v2(__VA_ARGS__))

@@ -1,7 +1,9 @@
-/* planted: the bugs of src/base/plant.h in a server, one of which the variable WEIR_PLANT chooses, and the points of failpoint.h.
+/* planted: the bugs of src/base/plant.h in a server, one of which the variable WEIR_PLANT chooses, and the points of
+ * failpoint.h.
  *
- * Nothing in src/ reads the variable: build-planted/ gets this file by `-include` (test/promises/build --planted), no other build has
- * anything of it. A name that isn't one of the bugs ends the process: a test with nothing planted would show nothing. */
+ * Nothing in src/ reads the variable: build-planted/ gets this file by `-include` (test/promises/build --planted), no
+ * other build has anything of it. A name that isn't one of the bugs ends the process: a test with nothing planted would
+ * show nothing. */
 #ifndef WEIR_TEST_PLANTED_H
 #define WEIR_TEST_PLANTED_H
 

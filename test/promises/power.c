@@ -1,5 +1,6 @@
-/* power: a library for LD_PRELOAD that writes down what a server does to the files below a folder, in order: writes with their bytes,
- * syncs, truncations, new names, renames, removals. power.py makes from it what could be on the disk after a power cut at any moment.
+/* power: a library for LD_PRELOAD that writes down what a server does to the files below a folder, in order: writes
+ * with their bytes, syncs, truncations, new names, renames, removals. power.py makes from it what could be on the disk
+ * after a power cut at any moment.
  *
  *   POWER_DIR=FOLDER  POWER_LOG=FILE  POWER_ROLE=serve
  * A record: kind (1 byte), inode (8), number (8), length of a (4), length of b (4), a, b; in the order of the machine.
@@ -111,12 +112,13 @@ static int opened(int fd, int flags)
         pthread_mutex_unlock(&lock);                                         \
         return fd;                                                           \
     }
-int open(const char *path, int flags, ...) OPEN(open, path, syscall(SYS_openat, AT_FDCWD, path, flags, mode))
-int open64(const char *path, int flags, ...) OPEN(open64, path, syscall(SYS_openat, AT_FDCWD, path, flags, mode))
-int openat(int at, const char *path, int flags, ...) OPEN(openat, at, syscall(SYS_openat, at, path, flags, mode))
-int openat64(int at, const char *path, int flags, ...) OPEN(openat64, at, syscall(SYS_openat, at, path, flags, mode))
+int open(const char *path, int flags, ...) OPEN(open, path,
+    syscall(SYS_openat, AT_FDCWD, path, flags, mode)) int open64(const char *path, int flags, ...) OPEN(open64, path,
+    syscall(SYS_openat, AT_FDCWD, path, flags, mode)) int openat(int at, const char *path, int flags, ...)
+    OPEN(openat, at, syscall(SYS_openat, at, path, flags, mode)) int openat64(int at, const char *path, int flags, ...)
+        OPEN(openat64, at, syscall(SYS_openat, at, path, flags, mode))
 
-int mkostemp(char *name, int flags)
+            int mkostemp(char *name, int flags)
 {
     size_t n = strlen(name);
     for (unsigned i = (unsigned)getpid() % 997; n >= 6; i++) {

@@ -1,13 +1,13 @@
-/* trap: a library for LD_PRELOAD that makes calls fail: the K-th that touches a file below a folder, once or from then on; the K-th
- * allocation.
+/* trap: a library for LD_PRELOAD that makes calls fail: the K-th that touches a file below a folder, once or from then
+ * on; the K-th allocation.
  *
  *   TRAP_ROLE=serve            only in processes whose first argument is this
  *   TRAP_DIR=FOLDER            files below it count, others don't
- *   TRAP_CALL=write,fsync,...  which calls count (write: write, pwrite, writev; sync: fsync, fdatasync; truncate; rename; open)
- *   TRAP_AT=K TRAP_ERRNO=N TRAP_STICKY=0|1
- *   TRAP_MALLOC=K TRAP_STICKY  the K-th allocation since TRAP_GO appeared gives NULL
- *   TRAP_GO=FILE               nothing counts before this file is there (looked up at each call until it is)
- *   TRAP_TELL=FILE             `CALL FILE-NAME` of what failed, or the number of calls counted so far, is written there
+ *   TRAP_CALL=write,fsync,...  which calls count (write: write, pwrite, writev; sync: fsync, fdatasync; truncate;
+ * rename; open) TRAP_AT=K TRAP_ERRNO=N TRAP_STICKY=0|1 TRAP_MALLOC=K TRAP_STICKY  the K-th allocation since TRAP_GO
+ * appeared gives NULL TRAP_GO=FILE               nothing counts before this file is there (looked up at each call until
+ * it is) TRAP_TELL=FILE             `CALL FILE-NAME` of what failed, or the number of calls counted so far, is written
+ * there
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -148,7 +148,7 @@ int renameat(int from_fd, const char *from, int to_fd, const char *to)
     return trap_fd("rename", to_fd) ? -1 : (int)syscall(SYS_renameat, from_fd, from, to_fd, to);
 }
 
-/* ---- memory ---- */
+/* --- memory --- */
 
 extern void *__libc_malloc(size_t n);
 extern void *__libc_calloc(size_t n, size_t size);

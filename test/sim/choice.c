@@ -14,7 +14,8 @@ void choices_replay(struct choices *c, const uint32_t *list, size_t n)
 {
     *c = (struct choices){ .replay = true, .n = n };
     c->list = mem_alloc((n + 1) * sizeof *c->list);
-    if (n) memcpy(c->list, list, n * sizeof *list);
+    if (n)
+        memcpy(c->list, list, n * sizeof *list);
 }
 
 void choices_release(struct choices *c)
@@ -27,9 +28,12 @@ void choices_release(struct choices *c)
 
 uint64_t choose(struct choices *c, uint64_t n)
 {
-    if (c->dull) return 0;
-    if (c->replay && c->next >= c->n) return 0;
-    if (c->replay) return c->list[c->next++] % n;
+    if (c->dull)
+        return 0;
+    if (c->replay && c->next >= c->n)
+        return 0;
+    if (c->replay)
+        return c->list[c->next++] % n;
     uint64_t chosen = rng_below(&c->rng, n);
     if (c->n == c->cap) {
         c->cap = c->cap ? c->cap * 2 : 4096;

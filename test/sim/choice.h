@@ -1,5 +1,5 @@
-/* choice: everything random in a simulated history goes through here, so that a history is a list of numbers: it can be replayed, and
- * shrunk. */
+/* choice: everything random in a simulated history goes through here, so that a history is a list of numbers: it can be
+ * replayed, and shrunk. */
 #ifndef WEIR_SIM_CHOICE_H
 #define WEIR_SIM_CHOICE_H
 
@@ -11,7 +11,7 @@ struct choices {
     struct rng rng;
     uint32_t *list; /* what was chosen, or what is to be chosen */
     size_t n, cap, next;
-    bool replay; /* past the end of the list: always 0 */
+    bool replay;    /* past the end of the list: always 0 */
     size_t *starts; /* where the world's steps begin: the shrinker takes out whole ones */
     size_t n_starts, cap_starts;
     bool dull; /* always 0, and nothing is written down: small worlds have their own way to choose */

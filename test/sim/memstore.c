@@ -6,7 +6,7 @@
 
 #include "store/row_copy.h"
 
-/* --- copies --------------------------------------------------------------------------------------------------------------------------- */
+/* --- copies --- */
 
 #define COPIER(function, table, type) \
     struct type *function(struct arena *arena, const struct type *row) \
@@ -16,24 +16,21 @@
         row_copy_##table(arena, copy); \
         return copy; \
     }
-static COPIER(task_copy, task, task)
-COPIER(lane_copy, lane, lane)
-COPIER(class_copy, class, task_class)
-COPIER(executor_dup, executor, executor)
-static COPIER(spec_copy, spec, spec)
-COPIER(slot_copy, slot, slot)
-COPIER(archive_copy, archive, archive)
-static COPIER(token_copy, token, token)
-static COPIER(idempotency_copy, idempotency, idempotency)
+static COPIER(task_copy, task, task) COPIER(lane_copy, lane, lane) COPIER(class_copy, class, task_class)
+    COPIER(executor_dup, executor, executor) static COPIER(spec_copy, spec, spec) COPIER(slot_copy, slot, slot)
+        COPIER(archive_copy, archive, archive) static COPIER(token_copy, token, token) static COPIER(
+            idempotency_copy, idempotency, idempotency)
 
-static struct memstore *mem(struct store *store)
+            static struct memstore *mem(struct store *store)
 {
     return ((struct memport *)(void *)store)->rows;
 }
 
-/* --- sorted vectors ------------------------------------------------------------------------------------------------------------------- */
+/* --- sorted vectors --- */
 
-#define ORDER(a, b) if ((a) != (b)) return (a) < (b) ? -1 : 1
+#define ORDER(a, b) \
+    if ((a) != (b)) \
+    return (a) < (b) ? -1 : 1
 
 static int hold_compare(const struct hold *a, const struct hold *b)
 {
@@ -56,7 +53,8 @@ static int ready_compare(const struct ready *a, const struct ready *b)
 static void hold_insert(struct memstore *m, const struct hold *hold)
 {
     struct hold *last = ARENA_PUSH(&m->arena, m->holds, m->n_holds, m->cap_holds);
-    for (; last > m->holds && hold_compare(hold, last - 1) < 0; last--) *last = *(last - 1);
+    for (; last > m->holds && hold_compare(hold, last - 1) < 0; last--)
+        *last = *(last - 1);
     ASSERT(last == m->holds || hold_compare(hold, last - 1) != 0);
     *last = *hold;
 }
@@ -64,7 +62,8 @@ static void hold_insert(struct memstore *m, const struct hold *hold)
 static void hold_delete(struct memstore *m, const struct hold *hold)
 {
     size_t i = 0;
-    while (i < m->n_holds && hold_compare(&m->holds[i], hold) != 0) i++;
+    while (i < m->n_holds && hold_compare(&m->holds[i], hold) != 0)
+        i++;
     ASSERT(i < m->n_holds);
     memmove(&m->holds[i], &m->holds[i + 1], (--m->n_holds - i) * sizeof *m->holds);
 }
@@ -73,7 +72,8 @@ static void ready_insert(struct memstore *m, const struct task *task)
 {
     struct ready row = { task->class_id, task->prio, task->vt, task->id };
     struct ready *last = ARENA_PUSH(&m->arena, m->ready, m->n_ready, m->cap_ready);
-    for (; last > m->ready && ready_compare(&row, last - 1) < 0; last--) *last = *(last - 1);
+    for (; last > m->ready && ready_compare(&row, last - 1) < 0; last--)
+        *last = *(last - 1);
     *last = row;
 }
 
@@ -81,17 +81,19 @@ static void ready_delete(struct memstore *m, const struct task *task)
 {
     struct ready row = { task->class_id, task->prio, task->vt, task->id };
     size_t i = 0;
-    while (i < m->n_ready && ready_compare(&m->ready[i], &row) != 0) i++;
+    while (i < m->n_ready && ready_compare(&m->ready[i], &row) != 0)
+        i++;
     ASSERT(i < m->n_ready);
     memmove(&m->ready[i], &m->ready[i + 1], (--m->n_ready - i) * sizeof *m->ready);
 }
 
-/* --- commit --------------------------------------------------------------------------------------------------------------------------- */
+/* --- commit --- */
 
 static void edge_put(struct memstore *m, struct map *map, int64_t id, const struct edge *edge)
 {
     struct edges *edges = map_find(map, (uint64_t)id);
-    if (!edges) map_put(map, (uint64_t)id, edges = ARENA_NEW(&m->arena, struct edges));
+    if (!edges)
+        map_put(map, (uint64_t)id, edges = ARENA_NEW(&m->arena, struct edges));
     *ARENA_PUSH(&m->arena, edges->edges, edges->n, edges->cap) = *edge;
 }
 
@@ -100,14 +102,16 @@ static void edge_flag(struct map *map, int64_t id, const struct edge *edge)
     struct edges *edges = map_find(map, (uint64_t)id);
     ASSERT(edges);
     for (size_t i = 0; i < edges->n; i++)
-        if (edges->edges[i].waiter == edge->waiter && edges->edges[i].pred == edge->pred && edges->edges[i].kind == edge->kind)
+        if (edges->edges[i].waiter == edge->waiter && edges->edges[i].pred == edge->pred &&
+            edges->edges[i].kind == edge->kind)
             edges->edges[i].flags = edge->flags;
 }
 
 static struct attempt *attempt_at(struct memstore *m, int64_t task, int64_t grant)
 {
     for (size_t i = m->n_attempts; i-- > 0;)
-        if (m->attempts[i].task == task && m->attempts[i].grant == grant) return &m->attempts[i];
+        if (m->attempts[i].task == task && m->attempts[i].grant == grant)
+            return &m->attempts[i];
     return NULL;
 }
 
@@ -124,7 +128,8 @@ int64_t memstore_unique(struct memstore *m, struct str tenant, struct str key)
 
 static struct str idempotency_text(struct memstore *m, const struct idempotency *row)
 {
-    return str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route), STR_ARG(row->key));
+    return str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route),
+        STR_ARG(row->key));
 }
 
 const struct idempotency *memstore_idempotency(struct memstore *m, const struct idempotency *key)
@@ -134,18 +139,28 @@ const struct idempotency *memstore_idempotency(struct memstore *m, const struct 
 
 static void small_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_lanes; i++) map_put(&m->lanes, (uint64_t)c->lanes[i]->id + 1, lane_copy(&m->arena, c->lanes[i]));
-    for (size_t i = 0; i < c->n_classes; i++) map_put(&m->classes, (uint64_t)c->classes[i]->id, class_copy(&m->arena, c->classes[i]));
-    for (size_t i = 0; i < c->n_classes_remove; i++) map_take(&m->classes, (uint64_t)c->classes_remove[i]);
-    for (size_t i = 0; i < c->n_specs; i++) map_put(&m->specs, (uint64_t)c->specs[i]->id, spec_copy(&m->arena, c->specs[i]));
-    for (size_t i = 0; i < c->n_slots; i++) map_put(&m->slots, (uint64_t)c->slots[i]->id, slot_copy(&m->arena, c->slots[i]));
-    for (size_t i = 0; i < c->n_slots_remove; i++) map_take(&m->slots, (uint64_t)c->slots_remove[i]);
+    for (size_t i = 0; i < c->n_lanes; i++)
+        map_put(&m->lanes, (uint64_t)c->lanes[i]->id + 1, lane_copy(&m->arena, c->lanes[i]));
+    for (size_t i = 0; i < c->n_classes; i++)
+        map_put(&m->classes, (uint64_t)c->classes[i]->id, class_copy(&m->arena, c->classes[i]));
+    for (size_t i = 0; i < c->n_classes_remove; i++)
+        map_take(&m->classes, (uint64_t)c->classes_remove[i]);
+    for (size_t i = 0; i < c->n_specs; i++)
+        map_put(&m->specs, (uint64_t)c->specs[i]->id, spec_copy(&m->arena, c->specs[i]));
+    for (size_t i = 0; i < c->n_slots; i++)
+        map_put(&m->slots, (uint64_t)c->slots[i]->id, slot_copy(&m->arena, c->slots[i]));
+    for (size_t i = 0; i < c->n_slots_remove; i++)
+        map_take(&m->slots, (uint64_t)c->slots_remove[i]);
     for (size_t i = 0; i < c->n_executors; i++)
         map_put(&m->executors, (uint64_t)c->executors[i]->id, executor_dup(&m->arena, c->executors[i]));
-    for (size_t i = 0; i < c->n_executors_remove; i++) map_take(&m->executors, (uint64_t)c->executors_remove[i]);
-    for (size_t i = 0; i < c->n_tokens; i++) map_put(&m->tokens, (uint64_t)c->tokens[i]->id, token_copy(&m->arena, c->tokens[i]));
-    for (size_t i = 0; i < c->n_tokens_remove; i++) map_take(&m->tokens, (uint64_t)c->tokens_remove[i]);
-    for (size_t i = 0; i < c->n_unique_remove; i++) smap_take(&m->uniques, unique_text(m, &c->unique_remove[i]));
+    for (size_t i = 0; i < c->n_executors_remove; i++)
+        map_take(&m->executors, (uint64_t)c->executors_remove[i]);
+    for (size_t i = 0; i < c->n_tokens; i++)
+        map_put(&m->tokens, (uint64_t)c->tokens[i]->id, token_copy(&m->arena, c->tokens[i]));
+    for (size_t i = 0; i < c->n_tokens_remove; i++)
+        map_take(&m->tokens, (uint64_t)c->tokens_remove[i]);
+    for (size_t i = 0; i < c->n_unique_remove; i++)
+        smap_take(&m->uniques, unique_text(m, &c->unique_remove[i]));
     for (size_t i = 0; i < c->n_unique_add; i++) {
         int64_t *id = ARENA_NEW(&m->arena, int64_t);
         *id = c->unique_add[i].task;
@@ -153,16 +168,19 @@ static void small_apply(struct memstore *m, const struct changes *c)
         smap_put(&m->uniques, unique_text(m, &c->unique_add[i]), id);
     }
     for (size_t i = 0; i < c->n_idempotency; i++)
-        smap_put(&m->idempotency, idempotency_text(m, &c->idempotency[i]), idempotency_copy(&m->arena, &c->idempotency[i]));
+        smap_put(
+            &m->idempotency, idempotency_text(m, &c->idempotency[i]), idempotency_copy(&m->arena, &c->idempotency[i]));
 }
 
 static void site_apply(struct memstore *m, const struct changes *c)
 {
     for (size_t i = 0; i < c->n_site; i++) {
         size_t k = 0;
-        while (k < m->n_site && !str_eq(m->site[k].name, c->site[i].name)) k++;
+        while (k < m->n_site && !str_eq(m->site[k].name, c->site[i].name))
+            k++;
         ASSERT(k < sizeof m->site / sizeof *m->site);
-        if (k == m->n_site) m->n_site++;
+        if (k == m->n_site)
+            m->n_site++;
         m->site[k] = c->site[i];
         row_copy_site(&m->arena, &m->site[k]);
     }
@@ -181,7 +199,8 @@ static bool mem_site(struct store *store, struct arena *arena, struct site_key *
     (void)err;
     *out = ARENA_ARRAY(arena, struct site_key, m->n_site + 1);
     *out_n = m->n_site;
-    for (size_t i = 0; i < m->n_site; i++) (*out)[i] = m->site[i];
+    for (size_t i = 0; i < m->n_site; i++)
+        (*out)[i] = m->site[i];
     return true;
 }
 
@@ -195,8 +214,10 @@ static void work_apply(struct memstore *m, const struct changes *c)
         ASSERT(map_find(&m->tasks, (uint64_t)c->tasks_changed[i]->id));
         map_put(&m->tasks, (uint64_t)c->tasks_changed[i]->id, task_copy(&m->arena, c->tasks_changed[i]));
     }
-    for (size_t i = 0; i < c->n_ready_remove; i++) ready_delete(m, c->ready_remove[i]);
-    for (size_t i = 0; i < c->n_ready_add; i++) ready_insert(m, c->ready_add[i]);
+    for (size_t i = 0; i < c->n_ready_remove; i++)
+        ready_delete(m, c->ready_remove[i]);
+    for (size_t i = 0; i < c->n_ready_add; i++)
+        ready_insert(m, c->ready_add[i]);
     for (size_t i = 0; i < c->n_edges_new; i++) {
         edge_put(m, &m->outs, c->edges_new[i].pred, &c->edges_new[i]);
         edge_put(m, &m->ins, c->edges_new[i].waiter, &c->edges_new[i]);
@@ -205,8 +226,10 @@ static void work_apply(struct memstore *m, const struct changes *c)
         edge_flag(&m->outs, c->edges_changed[i].pred, &c->edges_changed[i]);
         edge_flag(&m->ins, c->edges_changed[i].waiter, &c->edges_changed[i]);
     }
-    for (size_t i = 0; i < c->n_holds_remove; i++) hold_delete(m, &c->holds_remove[i]);
-    for (size_t i = 0; i < c->n_holds_add; i++) hold_insert(m, &c->holds_add[i]);
+    for (size_t i = 0; i < c->n_holds_remove; i++)
+        hold_delete(m, &c->holds_remove[i]);
+    for (size_t i = 0; i < c->n_holds_add; i++)
+        hold_insert(m, &c->holds_add[i]);
     for (size_t i = 0; i < c->n_attempts_new; i++) {
         struct attempt *attempt = ARENA_PUSH(&m->arena, m->attempts, m->n_attempts, m->cap_attempts);
         *attempt = c->attempts_new[i];
@@ -223,7 +246,8 @@ static void work_apply(struct memstore *m, const struct changes *c)
         ASSERT(attempt && c->attempts_remove[i].many == attempt->many);
         *attempt = m->attempts[--m->n_attempts];
     }
-    for (size_t i = 0; i < c->n_results_remove; i++) (void)map_take(&m->outputs, (uint64_t)c->results_remove[i]);
+    for (size_t i = 0; i < c->n_results_remove; i++)
+        (void)map_take(&m->outputs, (uint64_t)c->results_remove[i]);
     for (size_t i = 0; i < c->n_outputs; i++) {
         struct str *json = ARENA_NEW(&m->arena, struct str);
         *json = str_dup(&m->arena, c->outputs[i].json);
@@ -235,12 +259,14 @@ void memstore_apply(struct memstore *m, const struct changes *c)
 {
     small_apply(m, c);
     site_apply(m, c);
-    if (c->clock) m->clock = *c->clock;
+    if (c->clock)
+        m->clock = *c->clock;
     work_apply(m, c);
     archives_apply(m, c);
     if (c->events.len) {
         ASSERT(c->first_seq == m->head.seq + 1 && c->turn <= c->head.turn);
-        for (size_t i = 0; i < m->n_turns; i++) ASSERT(m->turns[i].turn != c->turn);
+        for (size_t i = 0; i < m->n_turns; i++)
+            ASSERT(m->turns[i].turn != c->turn);
         *ARENA_PUSH(&m->arena, m->turns, m->n_turns, m->cap_turns) =
             (struct turn_row){ c->turn, c->first_seq, c->time, str_dup(&m->arena, c->events) };
     }
@@ -252,17 +278,29 @@ static bool mem_commit(struct store *store, const struct changes *c, struct err 
     struct memport *port = (struct memport *)(void *)store;
     enum mem_fault fault = port->fault;
     port->fault = MEM_OK;
-    if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
-    if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
+    if (fault == MEM_FULL)
+        return err_set(err, ERR_disk_full, "simulated");
+    if (fault == MEM_UNKNOWN_LOST)
+        return err_set(err, ERR_outcome_unknown, "simulated");
     memstore_apply(port->rows, c);
     return fault == MEM_UNKNOWN_KEPT ? err_set(err, ERR_outcome_unknown, "simulated") : true;
 }
 
-/* --- loads ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- loads --- */
 
-static void mem_close(struct store *store) { (void)store; }
-static bool mem_begin(struct store *store, struct err *err) { (void)store, (void)err; return true; }
-static void mem_rollback(struct store *store) { (void)store; }
+static void mem_close(struct store *store)
+{
+    (void)store;
+}
+static bool mem_begin(struct store *store, struct err *err)
+{
+    (void)store, (void)err;
+    return true;
+}
+static void mem_rollback(struct store *store)
+{
+    (void)store;
+}
 
 static bool mem_head(struct store *store, struct store_head *out, struct err *err)
 {
@@ -286,15 +324,16 @@ LOAD_ALL(mem_classes, struct task_class, classes, class_copy)
 LOAD_ALL(mem_slots, struct slot, slots, slot_copy)
 LOAD_ALL(mem_executors, struct executor, executors, executor_dup)
 
-static bool mem_tokens(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+static bool mem_tokens(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out,
+    size_t *out_n, struct err *err)
 {
     struct map *map = &mem(store)->tokens;
     (void)err;
     *out = ARENA_ARRAY(arena, struct token *, map->n + 1);
     *out_n = 0;
-    MAP_EACH(map, e)
-        if ((int64_t)e->key > after && *out_n < most) (*out)[(*out_n)++] = e->value;
+    MAP_EACH (map, e)
+        if ((int64_t)e->key > after && *out_n < most)
+            (*out)[(*out_n)++] = e->value;
     return true;
 }
 
@@ -306,57 +345,67 @@ static bool mem_live(struct store *store, struct arena *arena, struct attempt **
     *out = NULL;
     *out_n = 0;
     for (size_t i = 0; i < m->n_attempts; i++)
-        if (!m->attempts[i].finished) *ARENA_PUSH(arena, *out, *out_n, cap) = m->attempts[i];
+        if (!m->attempts[i].finished)
+            *ARENA_PUSH(arena, *out, *out_n, cap) = m->attempts[i];
     return true;
 }
 
-static bool mem_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool mem_task(
+    struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     const struct task *task = map_find(&mem(store)->tasks, (uint64_t)id);
     (void)err;
     *out_found = task != NULL;
-    if (task) *out = *task_copy(arena, task);
+    if (task)
+        *out = *task_copy(arena, task);
     return true;
 }
 
-static bool mem_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+static bool mem_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct memstore *m = mem(store);
     const struct edges *edges = map_find(by_pred ? &m->outs : &m->ins, (uint64_t)id);
     (void)err;
     *out_n = edges ? edges->n : 0;
     *out = ARENA_ARRAY(arena, struct edge, *out_n + 1);
-    if (edges) memcpy(*out, edges->edges, edges->n * sizeof **out);
+    if (edges)
+        memcpy(*out, edges->edges, edges->n * sizeof **out);
     return true;
 }
 
 static int by_waiter(const void *a, const void *b)
 {
     const struct edge *x = a, *y = b;
-    if (x->waiter != y->waiter) return x->waiter < y->waiter ? -1 : 1;
+    if (x->waiter != y->waiter)
+        return x->waiter < y->waiter ? -1 : 1;
     return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-static bool mem_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
-    struct err *err)
+static bool mem_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct edge *all;
     size_t n_all, from = 0;
-    if (!mem_edges(store, arena, id, true, &all, &n_all, err)) return false;
+    if (!mem_edges(store, arena, id, true, &all, &n_all, err))
+        return false;
     qsort(all, n_all, sizeof *all, by_waiter);
-    while (from < n_all && all[from].waiter <= after) from++;
+    while (from < n_all && all[from].waiter <= after)
+        from++;
     *out = all + from;
     *out_n = n_all - from < n ? n_all - from : n;
     return true;
 }
 
-static bool mem_others_outs(
-    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+static bool mem_others_outs(struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     size_t n_all, n = 0;
-    if (!mem_edges(store, arena, id, true, out, &n_all, err)) return false;
+    if (!mem_edges(store, arena, id, true, out, &n_all, err))
+        return false;
     for (size_t i = 0; i < n_all; i++)
-        if ((*out)[i].kind != but) (*out)[n++] = (*out)[i];
+        if ((*out)[i].kind != but)
+            (*out)[n++] = (*out)[i];
     *out_n = n;
     return true;
 }
@@ -364,17 +413,20 @@ static bool mem_others_outs(
 static bool mem_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     const struct spec *spec = map_find(&mem(store)->specs, (uint64_t)id);
-    if (!spec) return err_set(err, ERR_corrupt, "no spec %lld", (long long)id);
+    if (!spec)
+        return err_set(err, ERR_corrupt, "no spec %lld", (long long)id);
     *out = *spec_copy(arena, spec);
     return true;
 }
 
-static bool mem_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+static bool mem_attempt(
+    struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
 {
     const struct attempt *attempt = attempt_at(mem(store), task, grant);
     (void)err;
     *out_found = attempt != NULL;
-    if (attempt) *out = *attempt;
+    if (attempt)
+        *out = *attempt;
     return true;
 }
 
@@ -386,8 +438,8 @@ static bool mem_outputs(struct store *store, struct arena *arena, int64_t task, 
     return true;
 }
 
-static bool mem_ready(
-    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+static bool mem_ready(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+    size_t *out_n, struct err *err)
 {
     struct memstore *m = mem(store);
     size_t cap = 0;
@@ -396,40 +448,53 @@ static bool mem_ready(
     *out_n = 0;
     for (size_t i = 0; i < m->n_ready && *out_n < n; i++)
         if (m->ready[i].class_id == class_id)
-            *ARENA_PUSH(arena, *out, *out_n, cap) = (struct ready_row){ m->ready[i].task, m->ready[i].prio, m->ready[i].vt };
+            *ARENA_PUSH(arena, *out, *out_n, cap) =
+                (struct ready_row){ m->ready[i].task, m->ready[i].prio, m->ready[i].vt };
     return true;
 }
 
-static bool holds_take(struct store *store, struct arena *arena, bool (*want)(const struct hold *, enum hold_kind, int64_t),
-    enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n)
+static bool holds_take(struct store *store, struct arena *arena,
+    bool (*want)(const struct hold *, enum hold_kind, int64_t), enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n)
 {
     struct memstore *m = mem(store);
     size_t cap = 0;
     *out = NULL;
     *out_n = 0;
     for (size_t i = 0; i < m->n_holds && *out_n < n; i++)
-        if (want(&m->holds[i], kind, key)) *ARENA_PUSH(arena, *out, *out_n, cap) = m->holds[i];
+        if (want(&m->holds[i], kind, key))
+            *ARENA_PUSH(arena, *out, *out_n, cap) = m->holds[i];
     return true;
 }
-static bool want_due(const struct hold *h, enum hold_kind kind, int64_t key) { return h->kind == kind && h->key <= key; }
-static bool want_of(const struct hold *h, enum hold_kind kind, int64_t key) { return h->kind == kind && h->key == key; }
-static bool want_task(const struct hold *h, enum hold_kind kind, int64_t key) { (void)kind; return h->task == key; }
+static bool want_due(const struct hold *h, enum hold_kind kind, int64_t key)
+{
+    return h->kind == kind && h->key <= key;
+}
+static bool want_of(const struct hold *h, enum hold_kind kind, int64_t key)
+{
+    return h->kind == kind && h->key == key;
+}
+static bool want_task(const struct hold *h, enum hold_kind kind, int64_t key)
+{
+    (void)kind;
+    return h->task == key;
+}
 
-static bool mem_holds_due(
-    struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool mem_holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     (void)err;
     return holds_take(store, arena, want_due, kind, key, n, out, out_n);
 }
-static bool mem_holds_of(
-    struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool mem_holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     (void)err;
     return holds_take(store, arena, want_of, kind, key, n, out, out_n);
 }
 /* Holds stand by kind, key, rank, task. */
-static bool mem_holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
-    struct hold **out, size_t *out_n, struct err *err)
+static bool mem_holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after,
+    size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     const struct memstore *m = mem(store);
     size_t cap = 0;
@@ -438,12 +503,16 @@ static bool mem_holds_after(struct store *store, struct arena *arena, enum hold_
     *out_n = 0;
     for (size_t i = 0; i < m->n_holds && *out_n < n; i++) {
         const struct hold *h = &m->holds[i];
-        bool behind = h->key != after->key ? h->key > after->key : h->rank != after->rank ? h->rank > after->rank : h->task > after->task;
-        if (h->kind == kind && behind) *ARENA_PUSH(arena, *out, *out_n, cap) = *h;
+        bool behind = h->key != after->key     ? h->key > after->key
+                      : h->rank != after->rank ? h->rank > after->rank
+                                               : h->task > after->task;
+        if (h->kind == kind && behind)
+            *ARENA_PUSH(arena, *out, *out_n, cap) = *h;
     }
     return true;
 }
-static bool mem_holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool mem_holds_of_task(
+    struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     (void)err;
     return holds_take(store, arena, want_task, HOLD_none, task, SIZE_MAX, out, out_n);
@@ -456,14 +525,15 @@ static bool mem_unique(struct store *store, struct str tenant, struct str key, i
     return true;
 }
 
-static bool mem_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key,
-    struct idempotency *out, bool *out_found, struct err *err)
+static bool mem_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token,
+    struct str route, struct str key, struct idempotency *out, bool *out_found, struct err *err)
 {
-    const struct idempotency *row =
-        memstore_idempotency(mem(store), &(struct idempotency){ .tenant = tenant, .token = token, .route = route, .key = key });
+    const struct idempotency *row = memstore_idempotency(
+        mem(store), &(struct idempotency){ .tenant = tenant, .token = token, .route = route, .key = key });
     (void)err, (void)arena;
     *out_found = row != NULL;
-    if (row) *out = *row;
+    if (row)
+        *out = *row;
     return true;
 }
 
@@ -473,7 +543,10 @@ static bool mem_expire(struct store *store, int64_t now, size_t n_max, struct er
     return true;
 }
 
-static int64_t mem_size(struct store *store) { return (int64_t)mem(store)->arena.used_bytes; }
+static int64_t mem_size(struct store *store)
+{
+    return (int64_t)mem(store)->arena.used_bytes;
+}
 
 struct store_ops memstore_ops = {
     .close = mem_close,
@@ -525,9 +598,10 @@ struct memstore *memstore_new(uint64_t incarnation)
 
 static void maps_release(struct memstore *m)
 {
-    struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs, &m->ins,
-        &m->outputs, &m->archives, &m->touched };
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
+    struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs,
+        &m->ins, &m->outputs, &m->archives, &m->touched };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        map_release(maps[i]);
     smap_release(&m->uniques);
     smap_release(&m->idempotency);
 }
@@ -535,20 +609,22 @@ static void maps_release(struct memstore *m)
 static void map_copy(struct map *to, const struct map *from)
 {
     *to = (struct map){ 0 };
-    MAP_EACH(from, e) map_put(to, e->key, e->value);
+    MAP_EACH (from, e)
+        map_put(to, e->key, e->value);
 }
 
 static void smap_copy(struct smap *to, const struct smap *from)
 {
     *to = (struct smap){ 0 };
-    SMAP_EACH(from, e) smap_put(to, e->key, e->value);
+    SMAP_EACH (from, e)
+        smap_put(to, e->key, e->value);
 }
 
 /* The lists of edges change in place: they are copied. */
 static void edges_copy(struct map *to, const struct map *from, struct arena *arena)
 {
     *to = (struct map){ 0 };
-    MAP_EACH(from, e) {
+    MAP_EACH (from, e) {
         const struct edges *list = e->value;
         struct edges *copy = ARENA_NEW(arena, struct edges);
         copy->n = copy->cap = list->n;
@@ -567,13 +643,14 @@ static void edges_copy(struct map *to, const struct map *from, struct arena *are
 
 void memstore_keep(struct memstore *to, const struct memstore *from, struct arena *arena)
 {
-    static const size_t maps[] = { offsetof(struct memstore, lanes), offsetof(struct memstore, classes), offsetof(struct memstore, specs),
-        offsetof(struct memstore, slots), offsetof(struct memstore, tasks), offsetof(struct memstore, executors),
-        offsetof(struct memstore, tokens), offsetof(struct memstore, outputs), offsetof(struct memstore, archives),
-        offsetof(struct memstore, touched) };
+    static const size_t maps[] = { offsetof(struct memstore, lanes), offsetof(struct memstore, classes),
+        offsetof(struct memstore, specs), offsetof(struct memstore, slots), offsetof(struct memstore, tasks),
+        offsetof(struct memstore, executors), offsetof(struct memstore, tokens), offsetof(struct memstore, outputs),
+        offsetof(struct memstore, archives), offsetof(struct memstore, touched) };
     maps_release(to);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        map_copy((struct map *)(void *)((char *)to + maps[i]), (const struct map *)(const void *)((const char *)from + maps[i]));
+        map_copy((struct map *)(void *)((char *)to + maps[i]),
+            (const struct map *)(const void *)((const char *)from + maps[i]));
     edges_copy(&to->outs, &from->outs, arena);
     edges_copy(&to->ins, &from->ins, arena);
     smap_copy(&to->uniques, &from->uniques);

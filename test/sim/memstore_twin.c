@@ -1,6 +1,7 @@
-/* memstore_twin: a real store (PostgreSQL, SQLite) behind the one in memory. Each turn goes to both; what is read is the real one's answer,
- * and each answer must be the one that memory has. So the checks, which look at memory, hold for the real store; at the end of a history
- * its tables are compared whole. Faults are played on this side of it: the real store sees turns that are given up. */
+/* memstore_twin: a real store (PostgreSQL, SQLite) behind the one in memory. Each turn goes to both; what is read is
+ * the real one's answer, and each answer must be the one that memory has. So the checks, which look at memory, hold for
+ * the real store; at the end of a history its tables are compared whole. Faults are played on this side of it: the real
+ * store sees turns that are given up. */
 #include <string.h>
 
 #include "memstore.h"
@@ -13,7 +14,7 @@ static struct memport *port_of(struct store *store)
     return (struct memport *)(void *)store;
 }
 
-/* --- rows as numbers ------------------------------------------------------------------------------------------------------------------ */
+/* --- rows as numbers --- */
 
 static uint64_t mix(uint64_t h, uint64_t value)
 {
@@ -40,7 +41,8 @@ static uint64_t labels_sum(uint64_t h, const struct label *labels, size_t n)
 
 static uint64_t ids_sum(uint64_t h, const int64_t *ids, size_t n)
 {
-    for (size_t i = 0; i < n; i++) h = mix(h, (uint64_t)ids[i]);
+    for (size_t i = 0; i < n; i++)
+        h = mix(h, (uint64_t)ids[i]);
     return mix(h, n);
 }
 
@@ -94,7 +96,7 @@ static uint64_t attempt_sum(const struct attempt *row)
 {
     uint64_t h = 7;
     ROW_attempt(SUM)
-    NUMBERS(h, row->finished ? 0 : row->poll_seq, !row->finished && row->many); /* these while it runs */
+        NUMBERS(h, row->finished ? 0 : row->poll_seq, !row->finished && row->many); /* these while it runs */
     return h;
 }
 
@@ -108,15 +110,17 @@ static uint64_t ready_sum(const struct ready_row *r)
 static uint64_t event_sum(const struct event *e)
 {
     uint64_t h = 15;
-    NUMBERS(h, e->seq, e->time, (int64_t)e->kind, e->task, e->lane, (int64_t)e->from, (int64_t)e->to, e->attempt, e->grant, e->cause);
+    NUMBERS(h, e->seq, e->time, (int64_t)e->kind, e->task, e->lane, (int64_t)e->from, (int64_t)e->to, e->attempt,
+        e->grant, e->cause);
     return mix_str(mix_str(mix_str(h, e->actor), e->reason), e->subject);
 }
 
 static uint64_t head_sum(const struct store_head *head)
 {
     uint64_t h = 18;
-    NUMBERS(h, (int64_t)head->incarnation, head->turn, head->seq, head->next_task, head->next_spec, head->next_lane, head->next_class,
-        head->next_slot, head->next_executor, head->next_token, head->v_now, head->commit, head->time);
+    NUMBERS(h, (int64_t)head->incarnation, head->turn, head->seq, head->next_task, head->next_spec, head->next_lane,
+        head->next_class, head->next_slot, head->next_executor, head->next_token, head->v_now, head->commit,
+        head->time);
     return h;
 }
 
@@ -138,11 +142,12 @@ static uint64_t head_sum(const struct store_head *head)
 
 static bool same(uint64_t a, uint64_t b, const char *what)
 {
-    if (a != b) memstore_differs(what);
+    if (a != b)
+        memstore_differs(what);
     return true;
 }
 
-/* --- reads ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- reads --- */
 
 /* LOAD: the real store's answer; memory's into its own variables, which begin with m_. */
 #define LOAD(op, real_args, mem_args) \
@@ -177,8 +182,8 @@ LIST_READ(twin_site, load_site, struct site_key, SUM_OF, site_sum, "the site's k
 LIST_READ(twin_live, load_live, struct attempt, SUM_OF, attempt_sum, "live attempts")
 LIST_READ(twin_schedules, load_schedules, struct schedule, SUM_OF, schedule_sum, "schedules")
 
-static bool twin_tokens(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+static bool twin_tokens(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out,
+    size_t *out_n, struct err *err)
 {
     struct store *real = port_of(store)->real;
     return real->ops->load_tokens(real, arena, after, most, out, out_n, err);
@@ -191,7 +196,8 @@ static bool twin_head(struct store *store, struct store_head *out, struct err *e
     SAID(head_sum(out), head_sum(&head), "the head");
 }
 
-static bool twin_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool twin_task(
+    struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     struct task task;
     bool found;
@@ -199,8 +205,8 @@ static bool twin_task(struct store *store, struct arena *arena, int64_t id, stru
     SAID(*out_found ? task_sum(out) : 0, found ? task_sum(&task) : 0, "a task");
 }
 
-static bool twin_edges(
-    struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+static bool twin_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct edge *edges;
     size_t n;
@@ -211,8 +217,8 @@ static bool twin_edges(
     SAID(a, b, "edges");
 }
 
-static bool twin_others_outs(
-    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+static bool twin_others_outs(struct store *store, struct arena *arena, int64_t id, enum edge_kind but,
+    struct edge **out, size_t *out_n, struct err *err)
 {
     struct edge *edges;
     size_t n;
@@ -223,13 +229,14 @@ static bool twin_others_outs(
     SAID(a, b, "edges but of one kind");
 }
 
-static bool twin_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
-    struct err *err)
+static bool twin_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct edge *edges;
     size_t n_edges;
     uint64_t a = 0, b = 0;
-    LOAD(load_outs, (real, arena, id, after, n, out, out_n, err), (store, &scratch, id, after, n, &edges, &n_edges, err));
+    LOAD(load_outs, (real, arena, id, after, n, out, out_n, err),
+        (store, &scratch, id, after, n, &edges, &n_edges, err));
     SUM_RANKED(a, *out, *out_n, edge_sum);
     SUM_RANKED(b, edges, n_edges, edge_sum);
     SAID(a, b, "edges behind one");
@@ -242,7 +249,8 @@ static bool twin_spec(struct store *store, struct arena *arena, int64_t id, stru
     SAID(spec_sum(out), spec_sum(&spec), "a spec");
 }
 
-static bool twin_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+static bool twin_attempt(
+    struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
 {
     struct attempt attempt;
     bool found;
@@ -257,8 +265,8 @@ static bool twin_outputs(struct store *store, struct arena *arena, int64_t task,
     SAID(mix_str(0, *out), mix_str(0, json), "outputs");
 }
 
-static bool twin_ready(
-    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+static bool twin_ready(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+    size_t *out_n, struct err *err)
 {
     struct ready_row *rows;
     size_t n_rows;
@@ -270,13 +278,15 @@ static bool twin_ready(
 }
 
 #define HOLDS_READ(function, op) \
-    static bool function(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, \
+    static bool function(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, \
+        struct hold **out, \
         size_t *out_n, struct err *err) \
     { \
         struct hold *holds; \
         size_t n_holds; \
         uint64_t a = 0, b = 0; \
-        LOAD(op, (real, arena, kind, key, n, out, out_n, err), (store, &scratch, kind, key, n, &holds, &n_holds, err)); \
+        LOAD(op, (real, arena, kind, key, n, out, out_n, err), (store, &scratch, kind, key, n, &holds, &n_holds, \
+            err)); \
         SUM_RANKED(a, *out, *out_n, hold_sum); \
         SUM_RANKED(b, holds, n_holds, hold_sum); \
         SAID(a, b, "holds in their order"); \
@@ -284,19 +294,21 @@ static bool twin_ready(
 HOLDS_READ(twin_holds_due, holds_due)
 HOLDS_READ(twin_holds_of, holds_of)
 
-static bool twin_holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
-    struct hold **out, size_t *out_n, struct err *err)
+static bool twin_holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after,
+    size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     struct hold *holds;
     size_t n_holds;
     uint64_t a = 0, b = 0;
-    LOAD(holds_after, (real, arena, kind, after, n, out, out_n, err), (store, &scratch, kind, after, n, &holds, &n_holds, err));
+    LOAD(holds_after, (real, arena, kind, after, n, out, out_n, err),
+        (store, &scratch, kind, after, n, &holds, &n_holds, err));
     SUM_RANKED(a, *out, *out_n, hold_sum);
     SUM_RANKED(b, holds, n_holds, hold_sum);
     SAID(a, b, "holds behind one");
 }
 
-static bool twin_holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool twin_holds_of_task(
+    struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct hold *holds;
     size_t n;
@@ -314,8 +326,8 @@ static bool twin_unique(struct store *store, struct str tenant, struct str key, 
     SAID((uint64_t)*out, (uint64_t)task, "who has a unique key");
 }
 
-static bool twin_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
-    struct str key, struct idempotency *out, bool *out_found, struct err *err)
+static bool twin_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token,
+    struct str route, struct str key, struct idempotency *out, bool *out_found, struct err *err)
 {
     struct idempotency row = { 0 };
     bool found;
@@ -342,8 +354,8 @@ static bool twin_expire(struct store *store, int64_t now, size_t n_max, struct e
     return true;
 }
 
-static bool twin_revision(
-    struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found, struct err *err)
+static bool twin_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     struct revision row;
     bool found;
@@ -351,32 +363,35 @@ static bool twin_revision(
     SAID(*out_found ? revision_sum(out) : 0, found ? revision_sum(&row) : 0, "a revision");
 }
 
-static bool twin_revision_of_ident(struct store *store, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
+static bool twin_revision_of_ident(
+    struct store *store, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
 {
     int64_t rev;
     LOAD(revision_of_ident, (real, lane, ident, out_rev, err), (store, lane, ident, &rev, err));
     SAID((uint64_t)*out_rev, (uint64_t)rev, "the revision of a commit");
 }
 
-static bool twin_latest(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant, struct latest *out,
-    bool *out_found, struct err *err)
+static bool twin_latest(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant,
+    struct latest *out, bool *out_found, struct err *err)
 {
     struct latest row;
     bool found;
-    LOAD(latest_find, (real, arena, lane, name, variant, out, out_found, err), (store, &scratch, lane, name, variant, &row, &found, err));
+    LOAD(latest_find, (real, arena, lane, name, variant, out, out_found, err),
+        (store, &scratch, lane, name, variant, &row, &found, err));
     SAID(*out_found ? latest_sum(out) : 0, found ? latest_sum(&row) : 0, "the newest task of a name");
 }
 
-static bool twin_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
-    int64_t *out_rev, struct err *err)
+static bool twin_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto,
+    int64_t *out_task, int64_t *out_rev, struct err *err)
 {
     int64_t task, rev;
-    LOAD(task_upto, (real, lane, name, variant, upto, out_task, out_rev, err), (store, lane, name, variant, upto, &task, &rev, err));
+    LOAD(task_upto, (real, lane, name, variant, upto, out_task, out_rev, err),
+        (store, lane, name, variant, upto, &task, &rev, err));
     SAID((uint64_t)*out_task, (uint64_t)task, "what PREV means");
 }
 
-static bool twin_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run,
-    int64_t *out_task, int64_t *out_run, struct err *err)
+static bool twin_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant,
+    int64_t run, int64_t *out_task, int64_t *out_run, struct err *err)
 {
     int64_t task, m_run;
     LOAD(task_find, (real, lane, rev, name, variant, run, out_task, out_run, err),
@@ -386,7 +401,8 @@ static bool twin_task_find(struct store *store, int64_t lane, int64_t rev, struc
 
 #define IDS_READ(function, op, what) \
     static bool function( \
-        struct store *store, struct arena *arena, int64_t from, size_t n, int64_t **out, size_t *out_n, struct err *err) \
+        struct store *store, struct arena *arena, int64_t from, size_t n, int64_t **out, size_t *out_n, \
+            struct err *err) \
     { \
         int64_t *ids; \
         size_t n_ids; \
@@ -409,8 +425,10 @@ static bool twin_tasks_open(
     size_t n_ids;
     uint64_t a = 0, b = 0;
     LOAD(tasks_open, (real, arena, lane, n, out, out_n, err), (store, &scratch, lane, n, &ids, &n_ids, err));
-    if (*out_n < n) SUM_OF(a, *out, *out_n, id_sum);
-    if (*out_n < n) SUM_OF(b, ids, n_ids, id_sum);
+    if (*out_n < n)
+        SUM_OF(a, *out, *out_n, id_sum);
+    if (*out_n < n)
+        SUM_OF(b, ids, n_ids, id_sum);
     SAID(mix(a, *out_n), mix(b, n_ids), "tasks that haven't ended");
 }
 
@@ -427,12 +445,14 @@ static uint64_t others_sum(const struct others *o)
     return mix(h, (uint64_t)o->next_time);
 }
 
-static bool twin_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err)
+static bool twin_others(
+    struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err)
 {
     struct others others;
     struct store *real = port_of(store)->real;
     struct arena scratch = { 0 };
-    if (!memport_others(store, &scratch, since, &others, err) || !real->ops->load_others(real, arena, since, out, err)) {
+    if (!memport_others(store, &scratch, since, &others, err) ||
+        !real->ops->load_others(real, arena, since, out, err)) {
         arena_release(&scratch);
         return false;
     }
@@ -510,12 +530,14 @@ bool memport_compare(struct memport *port, struct err *err)
     struct hold *holds;
     size_t n;
     bool found, ok = store->ops->begin(store, err) && store->ops->load_head(store, &head, err) &&
-                     store->ops->load_lanes(store, &arena, &lanes, &n, err) && store->ops->load_slots(store, &arena, &slots, &n, err) &&
+                     store->ops->load_lanes(store, &arena, &lanes, &n, err) &&
+                     store->ops->load_slots(store, &arena, &slots, &n, err) &&
                      store->ops->load_classes(store, &arena, &classes, &n, err) &&
                      store->ops->load_executors(store, &arena, &executors, &n, err) &&
                      store->ops->load_archives(store, &arena, &archives, &n, err) &&
-                     store->ops->load_schedules(store, &arena, &schedules, &n, err) && store->ops->load_live(store, &arena, &live, &n, err);
-    MAP_EACH(&port->rows->tasks, t) {
+                     store->ops->load_schedules(store, &arena, &schedules, &n, err) &&
+                     store->ops->load_live(store, &arena, &live, &n, err);
+    MAP_EACH (&port->rows->tasks, t) {
         int64_t id = (int64_t)t->key;
         ok = ok && store->ops->load_task(store, &arena, id, &task, &found, err) &&
              store->ops->load_edges(store, &arena, id, true, &edges, &n, err) &&
@@ -523,7 +545,8 @@ bool memport_compare(struct memport *port, struct err *err)
              store->ops->holds_of_task(store, &arena, id, &holds, &n, err);
     }
     for (size_t i = 0; i < port->rows->n_attempts; i++)
-        ok = ok && store->ops->load_attempt(store, port->rows->attempts[i].task, port->rows->attempts[i].grant, &attempt, &found, err);
+        ok = ok && store->ops->load_attempt(
+                       store, port->rows->attempts[i].task, port->rows->attempts[i].grant, &attempt, &found, err);
     store->ops->rollback(store);
     arena_release(&arena);
     return ok;

@@ -1,5 +1,5 @@
-/* plants: the checker's own test. Each bug of base/plant.h is put in, alone, and has to be found. Only the simulator's planted twin has
- * them. */
+/* plants: the checker's own test. Each bug of base/plant.h is put in, alone, and has to be found. Only the simulator's
+ * planted twin has them. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,11 +19,16 @@ enum plant plant_selected;
 bool plant_select(const char *name)
 {
     for (int i = 1; i < PLANT_quotas_end; i++)
-        if (plants[i].name && strcmp(plants[i].name, name) == 0) plant_selected = (enum plant)i;
+        if (plants[i].name && strcmp(plants[i].name, name) == 0)
+            plant_selected = (enum plant)i;
     return plant_selected != PLANT_none;
 }
 
-struct search { enum plant plant; struct shared *shared; pid_t pid; };
+struct search {
+    enum plant plant;
+    struct shared *shared;
+    pid_t pid;
+};
 
 static void search_begin(struct search *search, enum plant plant, uint64_t limit)
 {
@@ -31,10 +36,12 @@ static void search_begin(struct search *search, enum plant plant, uint64_t limit
     fflush(stdout);
     search->pid = fork();
     ASSERT(search->pid >= 0);
-    if (search->pid) return;
+    if (search->pid)
+        return;
     child_quiet();
     plant_selected = plant;
-    for (search->shared->at = 1; search->shared->at <= limit; search->shared->at++) run_seed(search->shared->at, false, search->shared);
+    for (search->shared->at = 1; search->shared->at <= limit; search->shared->at++)
+        run_seed(search->shared->at, false, search->shared);
     _exit(0);
 }
 
@@ -42,8 +49,11 @@ static bool search_end(struct search *search, int status)
 {
     bool found = child_failed(status, search->shared);
     const char *name = plants[search->plant].name;
-    if (found) printf("%-20s seed %5llu   %s\n", name, (unsigned long long)search->shared->at, search->shared->verdict.invariant);
-    else printf("%-20s NOT FOUND    %s\n", name, plants[search->plant].text);
+    if (found)
+        printf(
+            "%-20s seed %5llu   %s\n", name, (unsigned long long)search->shared->at, search->shared->verdict.invariant);
+    else
+        printf("%-20s NOT FOUND    %s\n", name, plants[search->plant].text);
     shared_free(search->shared);
     *search = (struct search){ 0 };
     return found;
@@ -52,7 +62,8 @@ static bool search_end(struct search *search, int status)
 static bool wanted(enum plant plant, char **names, int n)
 {
     for (int i = 0; i < n; i++)
-        if (strcmp(names[i], plants[plant].name) == 0) return true;
+        if (strcmp(names[i], plants[plant].name) == 0)
+            return true;
     return n == 0;
 }
 
@@ -63,7 +74,8 @@ int plants_run(uint64_t limit, char **names, int n_names)
     int first = mode_quotas ? PLANT_quotas : mode_servers ? PLANT_several : PLANT_none;
     int last = mode_quotas ? PLANT_quotas_end : mode_servers ? PLANT_several_end : PLANT_COUNT;
     for (int next = first + 1; next < last || out > 0;) {
-        while (next < last && !wanted((enum plant)next, names, n_names)) next++;
+        while (next < last && !wanted((enum plant)next, names, n_names))
+            next++;
         struct search *idle = !running[0].pid ? &running[0] : !running[1].pid ? &running[1] : NULL;
         if (idle && next < last) {
             search_begin(idle, (enum plant)next++, limit);
@@ -71,7 +83,8 @@ int plants_run(uint64_t limit, char **names, int n_names)
             out++;
             continue;
         }
-        if (out == 0) break;
+        if (out == 0)
+            break;
         int status = 0;
         pid_t pid = wait(&status);
         struct search *over = running[0].pid == pid ? &running[0] : &running[1];

@@ -1,6 +1,6 @@
-/* reasons: `why`, checked. For every waiting task the facts are collected as the api does it, core explains them, and then the named
- * conditions are lifted in a slice of their own: with all of them lifted the task goes on, with any single one left it doesn't. Nothing of
- * that reaches the store. */
+/* reasons: `why`, checked. For every waiting task the facts are collected as the api does it, core explains them, and
+ * then the named conditions are lifted in a slice of their own: with all of them lifted the task goes on, with any
+ * single one left it doesn't. Nothing of that reaches the store. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,7 @@
 #include "core/settle.h"
 #include "world.h"
 
-/* --- the store as a slice's rows
- * ------------------------------------------------------------------------------------------------------------- */
+/* --- the store as a slice's rows --- */
 
 static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
@@ -17,7 +16,8 @@ static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task 
     return store->ops->load_task(store, arena, id, out, out_found, err);
 }
 
-static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+static bool rows_edges(
+    void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
 {
     struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->load_edges(store, arena, id, by_pred, out, out_n, err);
@@ -29,28 +29,29 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
     return map_find(&((struct memstore *)owner)->specs, (uint64_t)id);
 }
 
-static bool rows_outs_after(
-    void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out, size_t *out_n, struct err *err)
+static bool rows_outs_after(void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->load_outs(store, arena, pred, after, n, out, out_n, err);
 }
 
-static bool rows_outs_others(
-    void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+static bool rows_outs_others(void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->load_others_outs(store, arena, pred, but, out, out_n, err);
 }
 
-static bool rows_holds_of(
-    void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool rows_holds_of(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->holds_of(store, arena, kind, key, n, out, out_n, err);
 }
 
-static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool rows_holds_of_task(
+    void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->holds_of_task(store, arena, task, out, out_n, err);
@@ -87,36 +88,42 @@ static struct world *asked; /* of: */
 static bool rows_served(void *owner, int64_t class_id)
 {
     (void)owner;
-    MAP_EACH(&asked->store->tasks, t) {
+    MAP_EACH (&asked->store->tasks, t) {
         const struct task *task = t->value;
-        if (task->class_id == class_id) return task_served(asked, task);
+        if (task->class_id == class_id)
+            return task_served(asked, task);
     }
     return true;
 }
 
-/* --- facts, as api/explain.c collects them
- * --------------------------------------------------------------------------------------------------- */
+/* --- facts, as api/explain.c collects them --- */
 
-/* What the task will put to an end the moment it is ready: all that it cancels and that doesn't execute, and what those were to cancel.
- * Executing ones become preds that have to die first. */
-struct doomed { int64_t ids[IDS_MAX]; size_t n; };
+/* What the task will put to an end the moment it is ready: all that it cancels and that doesn't execute, and what those
+ * were to cancel. Executing ones become preds that have to die first. */
+struct doomed {
+    int64_t ids[IDS_MAX];
+    size_t n;
+};
 
 static bool is_doomed(const struct doomed *doomed, int64_t id)
 {
     for (size_t i = 0; i < doomed->n; i++)
-        if (doomed->ids[i] == id) return true;
+        if (doomed->ids[i] == id)
+            return true;
     return false;
 }
 
-static void doomed_collect(struct world *w, const struct task *task, int64_t of, struct doomed *doomed, struct arena *arena,
-    struct why_facts *facts, size_t *cap)
+static void doomed_collect(struct world *w, const struct task *task, int64_t of, struct doomed *doomed,
+    struct arena *arena, struct why_facts *facts, size_t *cap)
 {
     const struct edges *ins = map_find(&w->store->ins, (uint64_t)of);
     for (size_t i = 0; ins && i < ins->n; i++) {
         const struct edge *e = &ins->edges[i];
         const struct task *pred = store_task(w, e->pred);
-        if (e->kind != EDGE_CANCELS || pred->id == task->id) continue;
-        if ((of == task->id || state_ended(store_task(w, of)->state)) && e->flags & EDGE_FIRED) continue;
+        if (e->kind != EDGE_CANCELS || pred->id == task->id)
+            continue;
+        if ((of == task->id || state_ended(store_task(w, of)->state)) && e->flags & EDGE_FIRED)
+            continue;
         if (state_ended(pred->state)) { /* what it was to cancel may still have to be handed on */
             bool due = !(e->flags & (EDGE_FIRED | EDGE_HANDED)) && (edge_untold(w, e) || of != task->id);
             if (due && !is_doomed(doomed, pred->id)) {
@@ -126,9 +133,13 @@ static void doomed_collect(struct world *w, const struct task *task, int64_t of,
             continue;
         }
         if (pred->state == STATE_X) {
-            if (!is_doomed(doomed, pred->id)) doomed->ids[doomed->n++] = pred->id;
-            *ARENA_PUSH(arena, facts->preds, facts->n_preds, *cap) = (struct why_pred){
-                .id = pred->id, .key = str_fmt(arena, "%lld", (long long)pred->id), .state = STATE_X, .kind = EDGE_CANCELS, .due = true };
+            if (!is_doomed(doomed, pred->id))
+                doomed->ids[doomed->n++] = pred->id;
+            *ARENA_PUSH(arena, facts->preds, facts->n_preds, *cap) = (struct why_pred){ .id = pred->id,
+                .key = str_fmt(arena, "%lld", (long long)pred->id),
+                .state = STATE_X,
+                .kind = EDGE_CANCELS,
+                .due = true };
         } else if (!is_doomed(doomed, pred->id)) {
             doomed->ids[doomed->n++] = pred->id;
             doomed_collect(w, task, pred->id, doomed, arena, facts, cap);
@@ -136,8 +147,8 @@ static void doomed_collect(struct world *w, const struct task *task, int64_t of,
     }
 }
 
-/* A waiter whose own lane was paused since, or whose time is still to come by a clock that was set back, lets others pass; one that the
- * same pause keeps back goes on with the task. */
+/* A waiter whose own lane was paused since, or whose time is still to come by a clock that was set back, lets others
+ * pass; one that the same pause keeps back goes on with the task. */
 static bool gives_way(struct world *w, int64_t id, const struct why_facts *facts, bool queued)
 {
     const struct task *task = store_task(w, id);
@@ -152,19 +163,23 @@ static void slots_collect(struct world *w, const struct doomed *doomed, struct a
     const struct spec *spec = map_find(&m->specs, (uint64_t)facts->task.spec);
     int64_t running = running_slot(w, facts->task.lane);
     facts->slots = ARENA_ARRAY(arena, struct why_slot, spec->n_slots + 2);
-    for (size_t i = 0; i < spec->n_slots + (running != 0) && facts->task.class_id; i++) { /* with nothing to run it takes none */
+    /* with nothing to run it takes none */
+    for (size_t i = 0; i < spec->n_slots + (running != 0) && facts->task.class_id; i++) {
         struct why_slot *out = &facts->slots[facts->n_slots++];
         int64_t id = i < spec->n_slots ? spec->slots[i] : running;
         *out = (struct why_slot){ .slot = *rows_slot(m, id) };
         int64_t rank = (1001 - facts->task.prio) << 52; /* behind all of its priority, when it comes */
         for (size_t k = 0; k < facts->n_holds; k++) {
-            if (facts->holds[k].key != id) continue;
+            if (facts->holds[k].key != id)
+                continue;
             out->held |= facts->holds[k].kind == HOLD_held;
-            if (facts->holds[k].kind == HOLD_slot) out->since = facts->holds[k].since, rank = facts->holds[k].rank;
+            if (facts->holds[k].kind == HOLD_slot)
+                out->since = facts->holds[k].since, rank = facts->holds[k].rank;
         }
         for (size_t k = 0; k < m->n_holds; k++) {
             const struct hold *hold = &m->holds[k];
-            if (hold->key != id) continue;
+            if (hold->key != id)
+                continue;
             if (hold->kind == HOLD_slot && hold->rank < rank && !is_doomed(doomed, hold->task))
                 out->ahead += !gives_way(w, hold->task, facts, out->since != 0);
             out->slot.used -= hold->kind == HOLD_held && is_doomed(doomed, hold->task);
@@ -181,7 +196,8 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     facts->preds = ARENA_ARRAY(arena, struct why_pred, (ins ? ins->n : 0) + 1);
     for (size_t i = 0; ins && i < ins->n; i++) {
         const struct edge *e = &ins->edges[i];
-        if (e->kind != EDGE_CANCELS && !edge_counts(e->kind, e->flags)) continue;
+        if (e->kind != EDGE_CANCELS && !edge_counts(e->kind, e->flags))
+            continue;
         facts->preds[facts->n_preds++] = (struct why_pred){ .id = e->pred,
             .key = str_fmt(arena, "%lld", (long long)e->pred),
             .state = store_task(w, e->pred)->state,
@@ -197,44 +213,50 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     size_t cap = facts->n_preds;
     for (size_t i = 0; i < facts->n_preds; i++) { /* by then they have ended */
         const struct why_pred *pred = &facts->preds[i];
-        if (!state_ended(pred->state) && (pred->kind != EDGE_CANCELS || pred->fired)) doomed.ids[doomed.n++] = pred->id;
+        if (!state_ended(pred->state) && (pred->kind != EDGE_CANCELS || pred->fired))
+            doomed.ids[doomed.n++] = pred->id;
     }
     doomed_collect(w, task, task->id, &doomed, arena, facts, &cap);
     slots_collect(w, &doomed, arena, facts);
     facts->class_ = class_of(w, task, arena);
-    MAP_EACH(&m->executors, e) {
+    MAP_EACH (&m->executors, e) {
         const struct executor *row = e->value;
-        if (!facts->class_ || !class_fits(facts->class_, row)) continue;
+        if (!facts->class_ || !class_fits(facts->class_, row))
+            continue;
         facts->crew.fit++;
-        if (row->state != EXECUTOR_ACTIVE) continue;
+        if (row->state != EXECUTOR_ACTIVE)
+            continue;
         facts->crew.live++;
         facts->crew.open++;
         facts->crew.active++;
     }
 }
 
-/* --- lifting
- * -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- lifting --- */
 
 /* The slot that a condition names: they are named in the order of the facts. */
 static int64_t slot_named(const struct why_facts *facts, const struct why *why, size_t condition)
 {
     size_t nth = 0;
-    for (size_t i = 0; i < condition; i++) nth += hold_of_word(why->conditions[i].kind) == HOLD_slot;
+    for (size_t i = 0; i < condition; i++)
+        nth += hold_of_word(why->conditions[i].kind) == HOLD_slot;
     for (size_t i = 0; i < facts->n_slots; i++) {
         const struct why_slot *slot = &facts->slots[i];
-        if (!slot->held && slot->ahead >= slot_reach(&slot->slot) && nth-- == 0) return slot->slot.id;
+        if (!slot->held && slot->ahead >= slot_reach(&slot->slot) && nth-- == 0)
+            return slot->slot.id;
     }
     return 0;
 }
 
 static void slot_lift(struct slice *slice, const struct node *node, int64_t id)
 {
-    if (!id) return;
+    if (!id)
+        return;
     struct hold *waiters = ARENA_ARRAY(slice->arena, struct hold, 1000);
     size_t n = slice_holds_first(slice, HOLD_slot, id, 1000, waiters);
     for (size_t k = 0; k < n; k++) {
-        if (waiters[k].task == node->row.id) continue;
+        if (waiters[k].task == node->row.id)
+            continue;
         slice_hold_remove(slice, &waiters[k]);
         slice_slot(slice, id)->waiting--;
     }
@@ -247,9 +269,11 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
 {
     size_t n;
     struct hold *holds = slice_holds_of_task(slice, pred, &n);
-    for (size_t i = 0; i < n; i++) { /* nothing else follows from this end: others that come after it stay where they are */
+    /* nothing else follows from this end: others that come after it stay where they are */
+    for (size_t i = 0; i < n; i++) {
         slice_hold_remove(slice, &holds[i]);
-        if (hold_rule(holds[i].kind)->dropped) hold_rule(holds[i].kind)->dropped(slice, &holds[i]);
+        if (hold_rule(holds[i].kind)->dropped)
+            hold_rule(holds[i].kind)->dropped(slice, &holds[i]);
     }
     struct node *ended = slice_find(slice, pred);
     ended->row.holds = 0;
@@ -262,7 +286,8 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
         const struct why_pred *p = &facts->preds[i];
         bool over = p->kind == EDGE_DEPENDS ? p->state == STATE_D : state_ended(p->state);
         bool counts = p->id == pred && (p->kind != EDGE_CANCELS || p->fired) && (!over || p->untold);
-        if (counts) node->row.waits--;
+        if (counts)
+            node->row.waits--;
     }
 }
 
@@ -270,10 +295,14 @@ static void lift(struct slice *slice, struct node *node, const struct why_facts 
 {
     const struct why_condition *c = &why->conditions[i];
     enum hold_kind kind = hold_of_word(c->kind); /* executor: see rows_served_now */
-    if (kind == HOLD_none) edge_lift(slice, node, facts, strtoll(str_dupz(slice->arena, c->holder), NULL, 10));
-    if (kind == HOLD_time) node->row.not_before = 0;
-    if (kind == HOLD_pause) slice_lane(slice, str_starts(c->detail, STR("all ")) ? 0 : node->row.lane)->paused_since = 0;
-    if (kind == HOLD_slot) slot_lift(slice, node, slot_named(facts, why, i));
+    if (kind == HOLD_none)
+        edge_lift(slice, node, facts, strtoll(str_dupz(slice->arena, c->holder), NULL, 10));
+    if (kind == HOLD_time)
+        node->row.not_before = 0;
+    if (kind == HOLD_pause)
+        slice_lane(slice, str_starts(c->detail, STR("all ")) ? 0 : node->row.lane)->paused_since = 0;
+    if (kind == HOLD_slot)
+        slot_lift(slice, node, slot_named(facts, why, i));
 }
 
 static int64_t lifted_class; /* it has an executor now; 0: none */
@@ -289,21 +318,33 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct arena arena = { 0 };
     struct err err = { 0 };
     struct slice slice = { 0 };
-    struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .outs_after = rows_outs_after,
-                         .outs_others = rows_outs_others, .spec = rows_spec,
-                         .holds_of = rows_holds_of, .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
-                         .slot_open = rows_slot_open, .class_there = rows_class_there, .served = rows_served_now };
+    struct rows rows = { .owner = w->store,
+        .task = rows_task,
+        .edges = rows_edges,
+        .outs_after = rows_outs_after,
+        .outs_others = rows_outs_others,
+        .spec = rows_spec,
+        .holds_of = rows_holds_of,
+        .holds_of_task = rows_holds_of_task,
+        .lane = rows_lane,
+        .slot = rows_slot,
+        .slot_open = rows_slot_open,
+        .class_there = rows_class_there,
+        .served = rows_served_now };
     asked = w;
     lifted_class = 0;
     for (size_t i = 0; i < why->n_conditions; i++)
-        if (i != except && hold_of_word(why->conditions[i].kind) == HOLD_executor) lifted_class = facts->task.class_id;
+        if (i != except && hold_of_word(why->conditions[i].kind) == HOLD_executor)
+            lifted_class = facts->task.class_id;
     slice_init(&slice, &arena, &rows, w->wall, w->store->head.turn + 1, &err);
     slice.arrivals = (w->store->head.turn + 1) << 16; /* behind all that have come, as in a turn */
     for (size_t i = 0; i < w->store->n_holds; i++)
-        if ((w->store->holds[i].rank & 0xfffffffffffff) > slice.arrivals) slice.arrivals = w->store->holds[i].rank & 0xfffffffffffff;
+        if ((w->store->holds[i].rank & 0xfffffffffffff) > slice.arrivals)
+            slice.arrivals = w->store->holds[i].rank & 0xfffffffffffff;
     struct node *node = slice_find(&slice, facts->task.id);
     for (size_t i = 0; i < why->n_conditions; i++)
-        if (i != except) lift(&slice, node, facts, why, i);
+        if (i != except)
+            lift(&slice, node, facts, why, i);
     task_consider(&slice, node);
     slice_settle(&slice);
     struct task result = node->row;
@@ -316,46 +357,63 @@ static void why_fail(struct world *w, const struct why_facts *facts, const struc
 {
     trace(w, "why %lld (%c, waits %lld, holds %x) names:", (long long)facts->task.id, state_letter(facts->task.state),
         (long long)facts->task.waits, facts->task.holds);
-    for (size_t i = 0; i < why->n_conditions; i++) trace(w, "  %s: %.*s", why->conditions[i].kind, STR_ARG(why->conditions[i].detail));
+    for (size_t i = 0; i < why->n_conditions; i++)
+        trace(w, "  %s: %.*s", why->conditions[i].kind, STR_ARG(why->conditions[i].detail));
     for (size_t i = 0; i < facts->n_preds; i++)
         trace(w, "  fact: %s to %lld, %c%s%s", edge_kind_name(facts->preds[i].kind), (long long)facts->preds[i].id,
-            state_letter(facts->preds[i].state), facts->preds[i].fired ? ", fired" : "", facts->preds[i].due ? ", due" : "");
+            state_letter(facts->preds[i].state), facts->preds[i].fired ? ", fired" : "",
+            facts->preds[i].due ? ", due" : "");
     for (size_t i = 0; i < facts->n_slots; i++)
-        trace(w, "  fact: slot %lld, %lld of %lld, %lld ahead%s", (long long)facts->slots[i].slot.id, (long long)facts->slots[i].slot.used,
-            (long long)facts->slots[i].slot.limit, (long long)facts->slots[i].ahead, facts->slots[i].held ? ", held" : "");
+        trace(w, "  fact: slot %lld, %lld of %lld, %lld ahead%s", (long long)facts->slots[i].slot.id,
+            (long long)facts->slots[i].slot.used, (long long)facts->slots[i].slot.limit,
+            (long long)facts->slots[i].ahead, facts->slots[i].held ? ", held" : "");
     world_fail(w, invariant, facts->task.id);
 }
 
 static void check_executor_part(struct world *w, const struct why_facts *facts, const struct why *why)
 {
     bool named = false, could = false;
-    for (size_t i = 0; i < why->n_conditions; i++) named |= hold_of_word(why->conditions[i].kind) == HOLD_executor;
-    MAP_EACH(&w->store->executors, e) {
+    for (size_t i = 0; i < why->n_conditions; i++)
+        named |= hold_of_word(why->conditions[i].kind) == HOLD_executor;
+    MAP_EACH (&w->store->executors, e) {
         const struct executor *row = e->value;
-        could |= row->state == EXECUTOR_ACTIVE && facts->class_ && executor_fits(w, executor_of(w, row->id), &facts->task);
+        could |=
+            row->state == EXECUTOR_ACTIVE && facts->class_ && executor_fits(w, executor_of(w, row->id), &facts->task);
     }
-    bool expected = facts->class_ && (!could || facts->task.state == STATE_P || facts->task.holds & 1u << HOLD_executor);
-    if (named != expected) why_fail(w, facts, why, "why: an executor is named wrongly");
+    bool expected =
+        facts->class_ && (!could || facts->task.state == STATE_P || facts->task.holds & 1u << HOLD_executor);
+    if (named != expected)
+        why_fail(w, facts, why, "why: an executor is named wrongly");
 }
 
 static void why_mark(struct world *w, const struct why_facts *facts, const struct why *why)
 {
     for (size_t i = 0; i < facts->n_slots; i++)
-        if (!facts->slots[i].held && !facts->slots[i].since && facts->slots[i].ahead >= slot_reach(&facts->slots[i].slot))
+        if (!facts->slots[i].held && !facts->slots[i].since &&
+            facts->slots[i].ahead >= slot_reach(&facts->slots[i].slot))
             MARK(w, why_slot_ahead);
     for (size_t i = 0; i < why->n_conditions; i++) {
         const struct why_condition *c = &why->conditions[i];
         enum hold_kind kind = hold_of_word(c->kind);
-        if (kind == HOLD_none) MARK(w, why_edges);
-        if (str_starts(c->detail, STR("when it is ready"))) MARK(w, why_supersedes);
-        if (strcmp(c->kind, "lock") == 0) MARK(w, why_lock);
-        if (kind == HOLD_time) MARK(w, why_time);
-        if (kind == HOLD_pause) MARK(w, why_pause);
-        if (kind == HOLD_slot) MARK(w, why_slot);
-        if (strcmp(c->kind, "quota") == 0) MARK(w, why_quota);
+        if (kind == HOLD_none)
+            MARK(w, why_edges);
+        if (str_starts(c->detail, STR("when it is ready")))
+            MARK(w, why_supersedes);
+        if (strcmp(c->kind, "lock") == 0)
+            MARK(w, why_lock);
+        if (kind == HOLD_time)
+            MARK(w, why_time);
+        if (kind == HOLD_pause)
+            MARK(w, why_pause);
+        if (kind == HOLD_slot)
+            MARK(w, why_slot);
+        if (strcmp(c->kind, "quota") == 0)
+            MARK(w, why_quota);
     }
-    if (why->n_conditions > 1) MARK(w, why_many);
-    if (why->verdict == WHY_NEVER) MARK(w, why_never);
+    if (why->n_conditions > 1)
+        MARK(w, why_many);
+    if (why->verdict == WHY_NEVER)
+        MARK(w, why_never);
     w->n_why++;
     w->n_why_conditions += why->n_conditions;
 }
@@ -365,7 +423,8 @@ static bool cancels_open(const struct why_facts *facts)
     bool open = false;
     for (size_t i = 0; i < facts->n_preds; i++)
         open |= facts->preds[i].kind == EDGE_CANCELS && !facts->preds[i].fired &&
-                (!state_ended(facts->preds[i].state) || facts->preds[i].untold); /* what that one was to cancel is still to be handed on */
+                /* what that one was to cancel is still to be handed on */
+                (!state_ended(facts->preds[i].state) || facts->preds[i].untold);
     return open;
 }
 
@@ -378,11 +437,13 @@ static void check_gap(struct world *w, const struct task *task)
     const struct archive *archive = map_find(&w->store->archives, (uint64_t)task->lane);
     facts_collect(w, task, &arena, &facts);
     bool missing = !memstore_revision(w->store, task->lane, archive->next);
-    facts.gap = (struct why_gap){ .rev = archive->next, .missing = missing, .posted = archive->kind == ARCHIVE_EXTERNAL };
+    facts.gap =
+        (struct why_gap){ .rev = archive->next, .missing = missing, .posted = archive->kind == ARCHIVE_EXTERNAL };
     why_explain(&facts, &arena, &why);
     MARK(w, why_gap);
     bool named = why.n_conditions > 0 && strcmp(why.conditions[0].kind, "gap") == 0;
-    if (!named || archive->next >= task->rev) why_fail(w, &facts, &why, "why: a gap is named wrongly");
+    if (!named || archive->next >= task->rev)
+        why_fail(w, &facts, &why, "why: a gap is named wrongly");
     arena_release(&arena);
 }
 
@@ -397,20 +458,28 @@ static void check_one(struct world *w, const struct task *task)
     check_executor_part(w, &facts, &why);
     if (task->state == STATE_S) {
         struct task all = lifted(w, &facts, &why, SIZE_MAX);
-        bool overtaken = all.state == STATE_S && all.waits == 0 && cancels_open(&facts); /* what it ends may set others free */
+        /* what it ends may set others free */
+        bool overtaken = all.state == STATE_S && all.waits == 0 && cancels_open(&facts);
         if (all.state == STATE_S && !overtaken)
             trace(w, "  with all lifted it waits for %lld edges, holds %x", (long long)all.waits, all.holds);
-        if (all.state == STATE_S && !overtaken) why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
+        if (all.state == STATE_S && !overtaken)
+            why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
         for (size_t i = 0; i < why.n_conditions; i++) {
             bool executor = hold_of_word(why.conditions[i].kind) == HOLD_executor;
-            if (executor && (facts.n_slots == 0 || task_served(w, task))) continue; /* without slots it goes on to wait for it in P */
+            /* without slots it goes on to wait for it in P */
+            if (executor && (facts.n_slots == 0 || task_served(w, task)))
+                continue;
             struct task left = lifted(w, &facts, &why, i);
-            bool goes_on = left.state == STATE_P || left.state == STATE_D; /* else superseded by something that went on itself */
-            bool shared = hold_of_word(why.conditions[i].kind) == HOLD_slot || strcmp(why.conditions[i].kind, "lock") == 0;
+            /* else superseded by something that went on itself */
+            bool goes_on = left.state == STATE_P || left.state == STATE_D;
+            bool shared =
+                hold_of_word(why.conditions[i].kind) == HOLD_slot || strcmp(why.conditions[i].kind, "lock") == 0;
             if (goes_on && cancels_open(&facts) && shared)
                 continue; /* it may end, with those that it supersedes, who has the slot or the lock */
-            if (goes_on) trace(w, "  with condition %zu left it is %c", i, state_letter(left.state));
-            if (goes_on) why_fail(w, &facts, &why, "why: it names what isn't in the way");
+            if (goes_on)
+                trace(w, "  with condition %zu left it is %c", i, state_letter(left.state));
+            if (goes_on)
+                why_fail(w, &facts, &why, "why: it names what isn't in the way");
         }
     }
     arena_release(&arena);
@@ -418,11 +487,13 @@ static void check_one(struct world *w, const struct task *task)
 
 void check_why(struct world *w)
 {
-    MAP_EACH(&w->store->lanes, l) /* not stored: servers know it by heart */
+    MAP_EACH (&w->store->lanes, l) /* not stored: servers know it by heart */
         ((struct lane *)l->value)->quota = running_slot(w, ((const struct lane *)l->value)->id);
-    MAP_EACH(&w->store->tasks, t) {
+    MAP_EACH (&w->store->tasks, t) {
         const struct task *task = t->value;
-        if (task->state == STATE_S || task->state == STATE_P) check_one(w, task);
-        if (task->state == STATE_Q) check_gap(w, task);
+        if (task->state == STATE_S || task->state == STATE_P)
+            check_one(w, task);
+        if (task->state == STATE_Q)
+            check_gap(w, task);
     }
 }

@@ -18,7 +18,8 @@ static struct shared *told; /* of this process: where a violation is written dow
 
 struct shared *shared_new(void)
 {
-    struct shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct shared *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT(shared != MAP_FAILED);
     return shared;
 }
@@ -34,20 +35,22 @@ static void failed(struct world *w, const char *invariant, int64_t task)
     const struct choices *c = &w->choices;
     snprintf(verdict->invariant, sizeof verdict->invariant, "%s", invariant);
     verdict->n = c->replay ? c->next : c->n;
-    if (verdict->n > CHOICES_MAX) verdict->n = CHOICES_MAX;
+    if (verdict->n > CHOICES_MAX)
+        verdict->n = CHOICES_MAX;
     memcpy(told->list, c->list, verdict->n * sizeof *c->list);
     verdict->n_starts = c->n_starts < STEPS_MAX ? c->n_starts : STEPS_MAX;
     memcpy(told->starts, c->starts, verdict->n_starts * sizeof *c->starts);
     verdict->failed = true;
-    printf("VIOLATED %s (task %lld, at %lld ms, turn %llu)\n", invariant, (long long)task, (long long)(w->boot - 1000000),
-        (unsigned long long)w->n_turns);
+    printf("VIOLATED %s (task %lld, at %lld ms, turn %llu)\n", invariant, (long long)task,
+        (long long)(w->boot - 1000000), (unsigned long long)w->n_turns);
     fflush(stdout);
     _exit(3);
 }
 
 static struct world *running;
 
-/* An assertion of the engine or of the store is a violation like any other: its choices are kept, so that it can be shrunk. */
+/* An assertion of the engine or of the store is a violation like any other: its choices are kept, so that it can be
+ * shrunk. */
 static void aborted(int signal)
 {
     (void)signal;
@@ -89,7 +92,8 @@ uint64_t run_here(struct choices *choices, bool tracing, struct shared *shared)
     t->tasks += w->store->tasks.n;
     t->why += w->n_why;
     t->why_conditions += w->n_why_conditions;
-    for (size_t i = 0; i < MARK_COUNT; i++) t->marks[i] += w->marks[i];
+    for (size_t i = 0; i < MARK_COUNT; i++)
+        t->marks[i] += w->marks[i];
     uint64_t hash = w->hash;
     world_close(w);
     mem_free(w);
@@ -107,12 +111,15 @@ uint64_t run_seed(uint64_t seed, bool tracing, struct shared *shared)
 bool child_failed(int status, struct shared *shared)
 {
     struct verdict_of_run *verdict = &shared->verdict;
-    if (verdict->failed) return true;
-    if (status == 0) return false;
+    if (verdict->failed)
+        return true;
+    if (status == 0)
+        return false;
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    snprintf(verdict->invariant, sizeof verdict->invariant, "%s", signal == SIGABRT  ? "an assertion of the engine"
-                                                                  : signal == SIGALRM ? "a history without an end"
-                                                                                      : "the process died");
+    snprintf(verdict->invariant, sizeof verdict->invariant, "%s",
+        signal == SIGABRT   ? "an assertion of the engine"
+        : signal == SIGALRM ? "a history without an end"
+                            : "the process died");
     return true;
 }
 
@@ -130,7 +137,8 @@ bool run_list(const uint32_t *list, size_t n, bool tracing, struct shared *share
     pid_t pid = fork();
     ASSERT(pid >= 0);
     if (pid == 0) {
-        if (!tracing) child_quiet();
+        if (!tracing)
+            child_quiet();
         struct choices choices;
         choices_replay(&choices, list, n);
         run_here(&choices, tracing, shared);

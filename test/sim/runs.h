@@ -1,4 +1,5 @@
-/* runs: histories in child processes, so that an assertion of the engine, a crash or an endless loop counts as a violation too. */
+/* runs: histories in child processes, so that an assertion of the engine, a crash or an endless loop counts as a
+ * violation too. */
 #ifndef WEIR_SIM_RUNS_H
 #define WEIR_SIM_RUNS_H
 
@@ -7,7 +8,8 @@
 enum { CHOICES_MAX = 1 << 22, STEPS_MAX = 1 << 20, NAME_MAX_LEN = 120 };
 
 struct totals {
-    uint64_t histories, turns, commands, crashes, lost, grants, effective, late, tasks, why, why_conditions, twice, marks[MARK_COUNT];
+    uint64_t histories, turns, commands, crashes, lost, grants, effective, late, tasks, why, why_conditions, twice,
+        marks[MARK_COUNT];
 };
 
 struct verdict_of_run { /* shared with the child */
@@ -25,23 +27,24 @@ struct shared {
     size_t starts[STEPS_MAX];
 };
 
-extern bool mode_servers; /* worlds have several servers */
-extern bool mode_quotas;  /* worlds have a tenant with quotas, and pruning */
+extern bool mode_servers;                       /* worlds have several servers */
+extern bool mode_quotas;                        /* worlds have a tenant with quotas, and pruning */
 extern const char *mode_store, *mode_store_dir; /* URL of a real store and a folder for data directories; NULL: none */
-extern uint64_t mode_seed; /* the history under way */
+extern uint64_t mode_seed;                      /* the history under way */
 
 struct shared *shared_new(void);
 void shared_free(struct shared *shared);
 
-/* run_here: one history in this process; returns the hash of its store. On a violation the name is put into *shared and the process exits.
+/* run_here: one history in this process; returns the hash of its store. On a violation the name is put into *shared and
+ * the process exits.
  */
 uint64_t run_here(struct choices *choices, bool tracing, struct shared *shared);
 
 /* run_seed: the same for a seed. */
 uint64_t run_seed(uint64_t seed, bool tracing, struct shared *shared);
 
-/* run_list: a list of choices in a child; true: it failed, the name is in shared->verdict, the choices used in shared->list. quiet: nothing
- * is printed. */
+/* run_list: a list of choices in a child; true: it failed, the name is in shared->verdict, the choices used in
+ * shared->list. quiet: nothing is printed. */
 bool run_list(const uint32_t *list, size_t n, bool tracing, struct shared *shared);
 
 /* child_failed: what a child's status says when it left no name. */

@@ -1,5 +1,5 @@
-/* shrink: from a seed that fails to the shortest list of choices that fails by the same invariant. Whole steps are taken out first, then
- * single choices are made dull (0) or smaller. */
+/* shrink: from a seed that fails to the shortest list of choices that fails by the same invariant. Whole steps are
+ * taken out first, then single choices are made dull (0) or smaller. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static void adopt(struct shrinker *s)
 static bool attempt(struct shrinker *s, size_t n)
 {
     s->tries++;
-    if (!run_list(s->trial, n, false, s->shared) || strcmp(s->shared->verdict.invariant, s->invariant) != 0) return false;
+    if (!run_list(s->trial, n, false, s->shared) || strcmp(s->shared->verdict.invariant, s->invariant) != 0)
+        return false;
     if (!s->shared->verdict.failed) { /* died without a word: nothing is known but that the list does it */
         memcpy(s->list, s->trial, n * sizeof *s->list);
         s->n = n;
@@ -56,11 +57,14 @@ static bool steps_delete(struct shrinker *s)
     for (size_t chunk = s->n_starts / 2; chunk > 0 && time_left(s); chunk /= 2) {
         for (size_t i = 0; i < s->n_starts && time_left(s);) {
             size_t from = s->starts[i], to = i + chunk < s->n_starts ? s->starts[i + chunk] : s->n;
-            if (from >= s->n || from >= to) break;
+            if (from >= s->n || from >= to)
+                break;
             memcpy(s->trial, s->list, from * sizeof *s->trial);
             memcpy(s->trial + from, s->list + to, (s->n - to) * sizeof *s->trial);
-            if (attempt(s, s->n - (to - from))) shorter = true;
-            else i += chunk;
+            if (attempt(s, s->n - (to - from)))
+                shorter = true;
+            else
+                i += chunk;
         }
     }
     return shorter;
@@ -73,11 +77,14 @@ static bool choices_lower(struct shrinker *s)
         for (size_t i = 0; i < s->n && time_left(s); i += chunk) {
             size_t to = i + chunk < s->n ? i + chunk : s->n;
             bool any = false;
-            for (size_t k = i; k < to; k++) any |= s->list[k] != 0;
-            if (!any) continue;
+            for (size_t k = i; k < to; k++)
+                any |= s->list[k] != 0;
+            if (!any)
+                continue;
             memcpy(s->trial, s->list, s->n * sizeof *s->trial);
             memset(s->trial + i, 0, (to - i) * sizeof *s->trial);
-            if (attempt(s, s->n)) lower = true;
+            if (attempt(s, s->n))
+                lower = true;
         }
     }
     return lower;
@@ -96,8 +103,8 @@ int shrink(uint64_t seed)
     int status = 0;
     waitpid(pid, &status, 0);
     if (!child_failed(status, s.shared) || !s.shared->verdict.failed) {
-        printf(status ? "seed %llu: %s; without its choices it can't be shrunk\n" : "seed %llu does not fail%s\n", (unsigned long long)seed,
-               status ? s.shared->verdict.invariant : "");
+        printf(status ? "seed %llu: %s; without its choices it can't be shrunk\n" : "seed %llu does not fail%s\n",
+            (unsigned long long)seed, status ? s.shared->verdict.invariant : "");
         shared_free(s.shared);
         return status ? 1 : 0;
     }
@@ -111,8 +118,8 @@ int shrink(uint64_t seed)
         smaller = steps_delete(&s);
         smaller = choices_lower(&s) || smaller;
     }
-    printf("seed %llu, %s: %zu choices in %zu steps became %zu in %zu (%u of %u tries were good)\n", (unsigned long long)seed, s.invariant,
-        from, from_steps, s.n, s.n_starts, s.good, s.tries);
+    printf("seed %llu, %s: %zu choices in %zu steps became %zu in %zu (%u of %u tries were good)\n",
+        (unsigned long long)seed, s.invariant, from, from_steps, s.n, s.n_starts, s.good, s.tries);
     memcpy(s.trial, s.list, s.n * sizeof *s.trial);
     run_list(s.trial, s.n, true, s.shared);
     mem_free(s.list);

@@ -1,6 +1,7 @@
-/* small: every history of a few small worlds. Two tasks, one or two executors; in each of the first steps nothing happens, or one of the
- * faults below, at most `faults` of them in a history. After that peace, in which all has to end. Nothing is drawn by chance: what is
- * walked through is walked through whole. A history is named by its world and its steps, one character each: `1:..S...p....`. */
+/* small: every history of a few small worlds. Two tasks, one or two executors; in each of the first steps nothing
+ * happens, or one of the faults below, at most `faults` of them in a history. After that peace, in which all has to
+ * end. Nothing is drawn by chance: what is walked through is walked through whole. A history is named by its world and
+ * its steps, one character each: `1:..S...p....`. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,18 +11,53 @@
 
 enum { STEPS = 14, STEP_MS = 350, LATE_MS = LEASE_MS + 200 };
 
-static void nothing(struct world *w) { (void)w; }
-static void lose(struct world *w) { mail_lose(w); }
-static void hold_back(struct world *w) { mail_hold(w, LATE_MS); }
-static void come_again(struct world *w) { mail_double(w, LATE_MS); }
-static void come_again_soon(struct world *w) { mail_double(w, 3 * STEP_MS); }
-static void server_dies(struct world *w) { if (w->at->engine) server_crash(w); }
-static void dies_after_commit(struct world *w) { w->dies_next = true; }
-static void agent_dies(struct world *w) { executor_die(w, &w->executors[0], false); }
-static void host_dies(struct world *w) { executor_die(w, &w->executors[0], true); }
-static void freezes(struct world *w) { w->executors[0].frozen_until = w->boot + LATE_MS; }
+static void nothing(struct world *w)
+{
+    (void)w;
+}
+static void lose(struct world *w)
+{
+    mail_lose(w);
+}
+static void hold_back(struct world *w)
+{
+    mail_hold(w, LATE_MS);
+}
+static void come_again(struct world *w)
+{
+    mail_double(w, LATE_MS);
+}
+static void come_again_soon(struct world *w)
+{
+    mail_double(w, 3 * STEP_MS);
+}
+static void server_dies(struct world *w)
+{
+    if (w->at->engine)
+        server_crash(w);
+}
+static void dies_after_commit(struct world *w)
+{
+    w->dies_next = true;
+}
+static void agent_dies(struct world *w)
+{
+    executor_die(w, &w->executors[0], false);
+}
+static void host_dies(struct world *w)
+{
+    executor_die(w, &w->executors[0], true);
+}
+static void freezes(struct world *w)
+{
+    w->executors[0].frozen_until = w->boot + LATE_MS;
+}
 
-static const struct { char letter; void (*happens)(struct world *w); const char *text; } faults[] = {
+static const struct {
+    char letter;
+    void (*happens)(struct world *w);
+    const char *text;
+} faults[] = {
     { '.', nothing, "nothing" },
     { 'l', lose, "all messages under way are lost" },
     { 'h', hold_back, "they come a lease later" },
@@ -35,9 +71,14 @@ static const struct { char letter; void (*happens)(struct world *w); const char 
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
-/* --- worlds ------------------------------------------------------------------------------------------------------------------------- */
+/* --- worlds --- */
 
-static const struct small { const char *text; size_t executors; int64_t attempts; bool semaphore, depends, cancels; } worlds[] = {
+static const struct small {
+    const char *text;
+    size_t executors;
+    int64_t attempts;
+    bool semaphore, depends, cancels;
+} worlds[] = {
     { "b depends on a; one executor", 1, 3, false, true, false },
     { "a and b share a semaphore; two executors", 2, 2, true, false, false },
     { "b supersedes a while a runs; two executors", 2, 3, false, false, true },
@@ -57,7 +98,8 @@ static struct task_def def_of(struct world *w, const struct small *small, const 
         .path = STR("") };
     def.semaphores = ARENA_ARRAY(&w->arena, struct str, 1);
     def.refs = ARENA_ARRAY(&w->arena, struct task_ref, 1);
-    if (small->semaphore) def.semaphores[def.n_semaphores++] = STR("one");
+    if (small->semaphore)
+        def.semaphores[def.n_semaphores++] = STR("one");
     return def;
 }
 
@@ -69,11 +111,14 @@ static void small_post(struct world *w, const struct small *small, bool second)
     size_t n = small->cancels ? 1 : 2;
     struct task_def *defs = command->in.enqueue.defs = ARENA_ARRAY(&w->arena, struct task_def, n);
     command->in.enqueue.n_defs = n;
-    if (!second) defs[0] = def_of(w, small, "a");
+    if (!second)
+        defs[0] = def_of(w, small, "a");
     if (n == 2 || second) {
         defs[n - 1] = def_of(w, small, "b");
-        if (small->depends) defs[1].refs[defs[1].n_refs++] = (struct task_ref){ .kind = EDGE_DEPENDS };
-        if (second) defs[0].refs[defs[0].n_refs++] = (struct task_ref){ .kind = EDGE_CANCELS, .id = w->known.accepted[0].id };
+        if (small->depends)
+            defs[1].refs[defs[1].n_refs++] = (struct task_ref){ .kind = EDGE_DEPENDS };
+        if (second)
+            defs[0].refs[defs[0].n_refs++] = (struct task_ref){ .kind = EDGE_CANCELS, .id = w->known.accepted[0].id };
     }
     command->idempotency.key = str_fmt(&w->arena, "k%zu", w->n_calls);
     command->idempotency.route = STR("tasks");
@@ -84,15 +129,15 @@ static void small_post(struct world *w, const struct small *small, bool second)
     send_command(w, copy, (int)(intptr_t)command->owner);
 }
 
-/* --- one history ---------------------------------------------------------------------------------------------------------------------- */
+/* --- one history --- */
 
 static const char *told_path;
 static struct world *running;
 
 static void failed(struct world *w, const char *invariant, int64_t task)
 {
-    printf(
-        "VIOLATED %s (task %lld, at %lld ms): sim --small 1 %s\n", invariant, (long long)task, (long long)(w->boot - 1000000), told_path);
+    printf("VIOLATED %s (task %lld, at %lld ms): sim --small 1 %s\n", invariant, (long long)task,
+        (long long)(w->boot - 1000000), told_path);
     fflush(stdout);
     _exit(3);
 }
@@ -106,17 +151,22 @@ static void aborted(int signal)
 static void history(const struct small *small, const unsigned *path, bool tracing, struct totals *totals)
 {
     struct world *w = mem_alloc_zero(sizeof *w);
-    *w = (struct world){ .choices = { .dull = true }, .on_fail = failed, .n_servers = 1, .step_ms = STEP_MS, .job_ms = 5 * STEP_MS };
+    *w = (struct world){
+        .choices = { .dull = true }, .on_fail = failed, .n_servers = 1, .step_ms = STEP_MS, .job_ms = 5 * STEP_MS
+    };
     running = w;
     alarm(60);
     world_open(w, tracing);
     w->n_executors = small->executors;
-    for (size_t i = 0; i < w->n_executors; i++) w->executors[i] = (struct sim_executor){ .index = (int)i, .slots = 1, .seq = 1000 };
+    for (size_t i = 0; i < w->n_executors; i++)
+        w->executors[i] = (struct sim_executor){ .index = (int)i, .slots = 1, .seq = 1000 };
     small_post(w, small, false);
     for (size_t i = 0; i < STEPS; i++) {
-        if (path[i]) trace(w, "%s", faults[path[i]].text);
+        if (path[i])
+            trace(w, "%s", faults[path[i]].text);
         faults[path[i]].happens(w);
-        if (small->cancels && w->n_calls == 1 && w->known.n_accepted && i >= 5) small_post(w, small, true);
+        if (small->cancels && w->n_calls == 1 && w->known.n_accepted && i >= 5)
+            small_post(w, small, true);
         world_step(w);
     }
     world_finish(w);
@@ -136,7 +186,8 @@ static bool path_next(unsigned *path, unsigned most)
 {
     for (size_t i = STEPS; i-- > 0;) {
         unsigned used = 0;
-        for (size_t k = 0; k < i; k++) used += path[k] > 0;
+        for (size_t k = 0; k < i; k++)
+            used += path[k] > 0;
         if (path[i] + 1 < FAULTS && (path[i] > 0 || used < most)) {
             path[i]++;
             return true;
@@ -151,10 +202,12 @@ static int history_again(const char *name)
     unsigned path[STEPS] = { 0 };
     struct totals totals = { 0 };
     size_t world = (size_t)(name[0] - '0');
-    if (world >= WORLDS || strlen(name) < 2) return 2;
+    if (world >= WORLDS || strlen(name) < 2)
+        return 2;
     for (size_t i = 0; i < STEPS && name[2 + i]; i++)
         for (unsigned k = 0; k < FAULTS; k++)
-            if (faults[k].letter == name[2 + i]) path[i] = k;
+            if (faults[k].letter == name[2 + i])
+                path[i] = k;
     told_path = name;
     history(&worlds[world], path, true, &totals);
     printf("all went well\n");
@@ -165,20 +218,22 @@ int small_worlds(unsigned most, const char *name)
 {
     struct totals sum = { 0 };
     signal(SIGABRT, aborted);
-    if (name) return history_again(name);
+    if (name)
+        return history_again(name);
     for (size_t i = 0; i < WORLDS; i++) {
         unsigned path[STEPS] = { 0 };
         struct totals totals = { 0 };
         char text[STEPS + 8];
         do {
             int n = snprintf(text, sizeof text, "%zu:", i);
-            for (size_t k = 0; k < STEPS; k++) text[n++] = faults[path[k]].letter;
+            for (size_t k = 0; k < STEPS; k++)
+                text[n++] = faults[path[k]].letter;
             text[n] = '\0';
             told_path = text;
             history(&worlds[i], path, false, &totals);
         } while (path_next(path, most));
-        printf("%-46s %8llu histories, %9llu turns, %8llu grants\n", worlds[i].text, (unsigned long long)totals.histories,
-            (unsigned long long)totals.turns, (unsigned long long)totals.grants);
+        printf("%-46s %8llu histories, %9llu turns, %8llu grants\n", worlds[i].text,
+            (unsigned long long)totals.histories, (unsigned long long)totals.turns, (unsigned long long)totals.grants);
         sum.histories += totals.histories;
     }
     printf("all %llu histories of %d small worlds with at most %u faults in %d steps: nothing violated\n",

@@ -1,5 +1,5 @@
-/* world: one simulated history: the real engine and core on virtual time, a store in memory, and around them clients, executors and a
- * network that fail as the choices say. */
+/* world: one simulated history: the real engine and core on virtual time, a store in memory, and around them clients,
+ * executors and a network that fail as the choices say. */
 #ifndef WEIR_SIM_WORLD_H
 #define WEIR_SIM_WORLD_H
 
@@ -8,12 +8,25 @@
 #include "engine/engine.h"
 #include "memstore.h"
 
-enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256,
+enum {
+    EXECUTORS_MAX = 5,
+    JOBS_MAX = 6,
+    TASKS_MAX = 400,
+    LEASE_MS = 3000,
+    CALLS_MAX = 128,
+    INBOX_MAX = 256,
     IDS_MAX = TASKS_MAX * 4, /* narrow turns leave gaps */
-    HASTENED_MAX = 4, LANES_MAX = 16,
-    REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8, SERVERS_MAX = MEM_SERVERS_MAX, READS_MAX = 64 };
+    HASTENED_MAX = 4,
+    LANES_MAX = 16,
+    REPOSITORIES_MAX = 2,
+    REVISIONS_MAX = 14,
+    FIRED_MAX = 8,
+    SERVERS_MAX = MEM_SERVERS_MAX,
+    READS_MAX = 64
+};
 
-/* Shapes that histories must have had: a mark that was never hit says that the generator has stopped making them. name, meaning */
+/* Shapes that histories must have had: a mark that was never hit says that the generator has stopped making them. name,
+ * meaning */
 #define MARKS(X) \
     X(late_result, "a late result was accepted") \
     X(late_after_failed, "a late result of a task that had failed as lost") \
@@ -157,14 +170,14 @@ enum mark {
 };
 
 struct faults { /* in 1000 */
-    unsigned lose, twice, crash_server, crash_after_commit, commit_unknown, commit_full, freeze, crash_agent, crash_host, clock_jump,
-        stall, restore;
+    unsigned lose, twice, crash_server, crash_after_commit, commit_unknown, commit_full, freeze, crash_agent,
+        crash_host, clock_jump, stall, restore;
 };
 
 struct job {
     bool used, ended;
     struct fence fence;
-    int64_t ends_at;  /* boot ms */
+    int64_t ends_at; /* boot ms */
     int64_t exit, signal;
     enum outcome outcome;
 };
@@ -174,26 +187,30 @@ struct sim_executor {
     int64_t id; /* 0: not registered */
     bool down;  /* the agent; its jobs run on */
     int64_t frozen_until, slots;
-    int64_t seq;         /* of the poll that is open or was answered last */
+    int64_t seq; /* of the poll that is open or was answered last */
     bool poll_open;
-    int64_t poll_sent;   /* for giving up on an answer */
+    int64_t poll_sent; /* for giving up on an answer */
     struct job jobs[JOBS_MAX];
     int64_t seen_seq;
     uint64_t seen_incarnation;
     unsigned boots, hosts; /* lives of the agent, of its host: only the former leaves its records behind */
-    int64_t server_seq[SERVERS_MAX];     /* by server: the highest that its present life was given since it registered */
+    /* by server: the highest that its present life was given since it registered */
+    int64_t server_seq[SERVERS_MAX];
     bool seq_unsure[SERVERS_MAX];        /* it may have forgotten that one: a registration of unknown outcome */
     struct command *parked[SERVERS_MAX]; /* its poll that the server keeps */
-    int server; /* that it talks to */
-    int64_t heard; /* boot ms of the last turn that it said something in */
+    int server;                          /* that it talks to */
+    int64_t heard;                       /* boot ms of the last turn that it said something in */
 };
 
-struct accepted { int64_t id; bool cancelled; };
+struct accepted {
+    int64_t id;
+    bool cancelled;
+};
 
 struct call { /* a client's enqueue, repeated with its key until it was answered */
     struct command *command;
     bool answered;
-    bool once; /* it has no key, and isn't repeated */
+    bool once;        /* it has no key, and isn't repeated */
     int first_answer; /* the server that gave it, from 1; 0: none */
     int64_t sent;
     uint64_t crashes; /* of the server when it was sent first */
@@ -203,15 +220,22 @@ struct call { /* a client's enqueue, repeated with its key until it was answered
 
 struct watch { /* what the simulator knows of a task's newest grant */
     int64_t grant, executor;
-    int64_t granted;          /* boot ms */
-    bool named;               /* by a poll of its executor: it had arrived */
+    int64_t granted;                                    /* boot ms */
+    bool named;                                         /* by a poll of its executor: it had arrived */
     int64_t surely[SERVERS_MAX], possibly[SERVERS_MAX]; /* boot ms at which the server last heard of it */
-    int server; /* that granted it */
+    int server;                                         /* that granted it */
 };
 
-struct before { enum task_state state, ending; int64_t grant; bool pending_first; unsigned holds; };
+struct before {
+    enum task_state state, ending;
+    int64_t grant;
+    bool pending_first;
+    unsigned holds;
+};
 
-struct passed { int64_t vt, bound, by[8]; };
+struct passed {
+    int64_t vt, bound, by[8];
+};
 
 /* What is known of the store's history. When a backup is put back it goes back with it. */
 struct known {
@@ -227,13 +251,19 @@ struct known {
     bool promoted[IDS_MAX];  /* by a person, and it hasn't ended since */
     bool retried[IDS_MAX];   /* its place in the order of the archive's lock is another one since */
     struct passed passed[IDS_MAX];
-    bool answered[CALLS_MAX]; /* only in a backup */
+    bool answered[CALLS_MAX];  /* only in a backup */
     int64_t opened[LANES_MAX]; /* by lane: the revision that is due next */
-    struct fired { int64_t lane, slot; struct str task; bool wrong; } fired[FIRED_MAX]; /* by schedule: the minute that fired last */
+    /* by schedule: the minute that fired last */
+    struct fired {
+        int64_t lane, slot;
+        struct str task;
+        bool wrong;
+    } fired[FIRED_MAX];
     size_t n_fired;
 };
 
-/* A repository, or who posts revisions of an external archive. What was committed stays committed, whatever becomes of the server. */
+/* A repository, or who posts revisions of an external archive. What was committed stays committed, whatever becomes of
+ * the server. */
 struct commit {
     int flow;
     bool told;    /* the server has answered for it */
@@ -245,7 +275,7 @@ struct repository {
     const char *name;
     enum archive_kind kind;
     bool added;
-    int64_t asked; /* boot ms */
+    int64_t asked;                            /* boot ms */
     struct commit commits[REVISIONS_MAX + 1]; /* by revision, from 1 */
     int64_t n;
 };
@@ -259,21 +289,24 @@ struct server {
     struct command *inbox[INBOX_MAX];
     size_t n_inbox;
     unsigned renewals; /* incarnations that its present life has taken */
-    size_t lapsing; /* turns of it, one after the other, that left leases which had lapsed to the next */
+    size_t lapsing;    /* turns of it, one after the other, that left leases which had lapsed to the next */
     /* of several: */
     struct memport shared;
     int64_t boot_ahead, wall_ahead; /* its clocks, against the world's */
-    int64_t away_until;  /* it can't reach the store */
-    int64_t well_since;  /* it is up, takes its turns and reaches the store */
+    int64_t away_until;             /* it can't reach the store */
+    int64_t well_since;             /* it is up, takes its turns and reaches the store */
     uint64_t narrow_before, widened_before;
-    bool overtaken;      /* another server took a turn in the middle of its last one */
-    int64_t hint_at;     /* a hint arrives; INT64_MAX: none is under way */
-    int64_t seen_commit; /* up to which it has taken over what others did, as of its last turn */
+    bool overtaken;                 /* another server took a turn in the middle of its last one */
+    int64_t hint_at;                /* a hint arrives; INT64_MAX: none is under way */
+    int64_t seen_commit;            /* up to which it has taken over what others did, as of its last turn */
     int64_t epochs[MEM_DUTIES_MAX]; /* its own of each duty as of its last turn; 0: none */
 };
 
 /* What must not last while a server is well: since when it does. */
-struct lasting { const char *what; int64_t since, about; };
+struct lasting {
+    const char *what;
+    int64_t since, about;
+};
 
 struct shared_faults { /* in 1000 */
     unsigned cut, cut_reading, answer_lost, away, hint_lost, hint_late, clock, beside;
@@ -284,21 +317,27 @@ struct world {
     struct faults faults;
     struct memstore *store;
     struct server servers[SERVERS_MAX], *at; /* at: whose turn it is */
-    size_t n_servers; /* 1: it has the store for itself */
+    size_t n_servers;                        /* 1: it has the store for itself */
     struct shared_faults shared_faults;
-    bool clocks_differ; /* wall clocks of servers ever did */
-    int depth;          /* turns that are in the middle of theirs, while this one is taken beside */
-    bool anew;          /* this turn's server reads everything again */
+    bool clocks_differ;                /* wall clocks of servers ever did */
+    int depth;                         /* turns that are in the middle of theirs, while this one is taken beside */
+    bool anew;                         /* this turn's server reads everything again */
     int64_t seq_before, commit_before; /* this turn */
     unsigned looked_before;
-    struct { int64_t commit, since; int server; } reads[READS_MAX]; /* that wait for a commit */
+    struct {
+        int64_t commit, since;
+        int server;
+    } reads[READS_MAX]; /* that wait for a commit */
     size_t n_reads;
     struct lasting lasting[10];
     size_t n_lasting;
-    struct { int64_t epoch; struct str holder; } duties[MEM_DUTIES_MAX]; /* as they were seen last */
+    struct {
+        int64_t epoch;
+        struct str holder;
+    } duties[MEM_DUTIES_MAX]; /* as they were seen last */
     struct arena arena;
     int64_t boot, wall;
-    struct heap mail;     /* messages under way, by time of arrival */
+    struct heap mail; /* messages under way, by time of arrival */
     uint64_t n_mail;
     struct sim_executor executors[EXECUTORS_MAX];
     size_t n_executors, batch, many;
@@ -308,23 +347,23 @@ struct world {
     size_t n_calls;
     struct repository repositories[REPOSITORIES_MAX];
     size_t n_repositories;
-    bool looping;       /* jobs commit, and their commits start jobs */
-    bool n_limits;      /* limits change */
-    int64_t limit;      /* of the semaphore `two`, as the configuration says it now */
-    bool quotas;        /* a tenant has quotas, and what is old is pruned (quotas.c) */
+    bool looping;  /* jobs commit, and their commits start jobs */
+    bool n_limits; /* limits change */
+    int64_t limit; /* of the semaphore `two`, as the configuration says it now */
+    bool quotas;   /* a tenant has quotas, and what is old is pruned (quotas.c) */
     int64_t open_max, running_max, prune_after;
     bool admits_due;     /* the last turn left waiters for slots to the next one */
     int64_t admits_left; /* boot ms of the last turn that did so; 0: none */
-    struct { /* a backup, and how often it was put back */
+    struct {             /* a backup, and how often it was put back */
         bool taken;
         struct memstore store;
         struct known known;
         unsigned restored;
     } backup;
-    struct map fences;  /* that were ever issued: by task and grant -> the incarnations */
-    bool healing; /* the faults are over: everything has to end */
-    bool dies_next; /* small worlds: the server dies after its next commit, before its answers */
-    bool real; /* behind the store in memory there is another one */
+    struct map fences;       /* that were ever issued: by task and grant -> the incarnations */
+    bool healing;            /* the faults are over: everything has to end */
+    bool dies_next;          /* small worlds: the server dies after its next commit, before its answers */
+    bool real;               /* behind the store in memory there is another one */
     int64_t job_ms, step_ms; /* small worlds: how long a job takes at least; how time goes by */
 
     /* the checker's */
@@ -338,15 +377,16 @@ struct world {
     uint64_t incarnation_before;
     struct slot *slots_before;
     size_t n_slots_before, cap_slots_before;
-    bool served_before[IDS_MAX]; /* this turn: an executor was there for the task */
-    size_t unserved_turns, waking_turns; /* turns in a row that have left something to do about that */
-    bool parked_tasks; /* this turn put pending tasks back */
-    unsigned revised;  /* bits of lanes whose workflow may be another since this turn */
+    bool served_before[IDS_MAX];                   /* this turn: an executor was there for the task */
+    size_t unserved_turns, waking_turns;           /* turns in a row that have left something to do about that */
+    bool parked_tasks;                             /* this turn put pending tasks back */
+    unsigned revised;                              /* bits of lanes whose workflow may be another since this turn */
     int64_t open_before, created_red, resumed_red; /* this turn: of the tenant with quotas */
     bool resumed[IDS_MAX], pruned_before[IDS_MAX];
     uint64_t hash; /* of the store, folded every 64 turns */
 
-    uint64_t n_turns, n_commands, n_crashes, n_lost, n_grants, n_effective, n_late, n_reruns_late, n_why, n_why_conditions;
+    uint64_t n_turns, n_commands, n_crashes, n_lost, n_grants, n_effective, n_late, n_reruns_late, n_why,
+        n_why_conditions;
     uint64_t marks[MARK_COUNT];
     bool trace;
     void (*on_fail)(struct world *world, const char *invariant, int64_t task); /* before the process is given up */
@@ -358,9 +398,9 @@ void world_open(struct world *world, bool trace);
 void world_run(struct world *world); /* faults, then healing; a violated invariant aborts the process with its name */
 void world_close(struct world *world);
 void world_step(struct world *world);
-void world_finish(struct world *world); /* the second half of world_run */
+void world_finish(struct world *world);                       /* the second half of world_run */
 void mail_hasten(struct world *world, struct server *server); /* a few of what is under way to it come now */
-void mail_lose(struct world *world);            /* all that is under way */
+void mail_lose(struct world *world);                          /* all that is under way */
 void mail_hold(struct world *world, int64_t ms);
 void mail_double(struct world *world, int64_t ms); /* polls under way come once more, later */
 void executor_die(struct world *world, struct sim_executor *executor, bool host);
@@ -370,7 +410,8 @@ extern const char *const mark_texts[MARK_COUNT];
 extern const char *const mark_names[MARK_COUNT];
 
 /* world.c: the server's side. */
-void send_command(struct world *world, struct command *command, int from); /* from an executor: to its server; else to any */
+/* from an executor: to its server; else to any */
+void send_command(struct world *world, struct command *command, int from);
 void send_to(struct world *world, struct command *command, int from, int server);
 struct command *command_new(struct world *world, enum command_kind kind);
 void server_start(struct world *world);
@@ -381,15 +422,17 @@ bool server_up(const struct world *world); /* any */
 /* servers.c: several servers on one store. */
 bool several(const struct world *world);
 void servers_open(struct world *world, size_t n);
-void servers_step(struct world *world);       /* lives, clocks, connections */
-void servers_turns(struct world *world);      /* of those that want one */
+void servers_step(struct world *world);  /* lives, clocks, connections */
+void servers_turns(struct world *world); /* of those that want one */
 void servers_heal(struct world *world);
-int server_choose(struct world *world);       /* for a client's call */
-void turn_before(struct world *world);        /* faults of the turn */
+int server_choose(struct world *world); /* for a client's call */
+void turn_before(struct world *world);  /* faults of the turn */
 void turn_after(struct world *world, struct command **commands, size_t n, bool ok);
-void duty_under(struct world *world, struct command *command, enum duty_kind duty, int *out_server); /* -1: nobody thinks that it has it */
-bool duty_acted(const struct world *world, enum duty_kind duty); /* the server whose turn it is has it, and had it before the turn */
-bool duty_had(const struct world *world, enum duty_kind duty);   /* it has it */
+/* -1: nobody thinks that it has it */
+void duty_under(struct world *world, struct command *command, enum duty_kind duty, int *out_server);
+/* the server whose turn it is has it, and had it before the turn */
+bool duty_acted(const struct world *world, enum duty_kind duty);
+bool duty_had(const struct world *world, enum duty_kind duty); /* it has it */
 void read_begin(struct world *world, int64_t commit, int from);
 
 /* stores.c: a real store behind the one in memory. */
@@ -399,9 +442,10 @@ void stores_close(struct world *world);
 /* caches.c: what a server keeps in memory is what the store has. */
 void check_caches(struct world *world);
 void admits_note(struct world *world, bool plain); /* after a turn: did it leave waiters for slots to another one? */
-bool edge_untold(const struct world *world, const struct edge *edge); /* the other has ended, and the waiter doesn't know yet */
+/* the other has ended, and the waiter doesn't know yet */
+bool edge_untold(const struct world *world, const struct edge *edge);
 int64_t tells_left(const struct world *world); /* a task that has ended without all who wait for it knowing; 0: none */
-bool admits_are_left(const struct world *world);   /* it did, and that one may not have come yet */
+bool admits_are_left(const struct world *world); /* it did, and that one may not have come yet */
 
 /* clients.c */
 void clients_step(struct world *world);
@@ -410,16 +454,17 @@ bool clients_answered(const struct world *world);
 void lanes_open(struct world *world);
 
 /* archives.c: repositories and those who tell of them. */
-enum { OWNER_ORDER = -1 - CALLS_MAX, OWNER_ARCHIVE = -1000, OWNER_REVISION = -2000 }; /* of commands; above: calls, executors */
+/* of commands; above: calls, executors */
+enum { OWNER_ORDER = -1 - CALLS_MAX, OWNER_ARCHIVE = -1000, OWNER_REVISION = -2000 };
 void repositories_open(struct world *world);
 void repositories_step(struct world *world);
 void repository_answer(struct world *world, struct command *command);
 bool repositories_told(const struct world *world);
-void job_commits(struct world *world, int64_t task); /* a job of an archive makes a revision */
-const struct definition *flow_definition(int flow);   /* NULL: none */
-const char *flow_tasks(int flow);                     /* names of what a commit creates */
+void job_commits(struct world *world, int64_t task);                 /* a job of an archive makes a revision */
+const struct definition *flow_definition(int flow);                  /* NULL: none */
+const char *flow_tasks(int flow);                                    /* names of what a commit creates */
 struct repository *repository_of(struct world *world, int64_t lane); /* NULL: a queue */
-struct command *run_command(struct world *world);     /* somebody runs a task by hand; NULL: there is no archive */
+struct command *run_command(struct world *world); /* somebody runs a task by hand; NULL: there is no archive */
 
 /* quotas.c: a tenant with quotas, and pruning (--quotas). */
 void quotas_open(struct world *world);
@@ -428,7 +473,8 @@ void red_tasks_choose(struct world *world, struct command *command); /* tasks of
 void prune_answer(struct world *world, const struct command *command);
 struct conf_tenants tenants_conf(struct world *world);
 bool task_is_red(const struct world *world, int64_t id);
-int64_t running_slot(const struct world *world, int64_t lane); /* of the tenant's running tasks; 0: they aren't limited */
+/* of the tenant's running tasks; 0: they aren't limited */
+int64_t running_slot(const struct world *world, int64_t lane);
 void quotas_created(struct world *world, const struct task *task);
 void quotas_resumed(struct world *world, int64_t id);
 void quotas_before(struct world *world);
@@ -459,13 +505,15 @@ void store_fold(struct world *world);
 
 /* watch.c: what a turn may do, seen from before and after. */
 void watch_before(struct world *world);
-void watch_after(struct world *world, struct command **commands, size_t n, bool plain); /* plain: its commit went well at once */
+/* plain: its commit went well at once */
+void watch_after(struct world *world, struct command **commands, size_t n, bool plain);
 void watch_anew(struct world *world); /* nobody could be heard until now */
 void watch_start(struct world *world, const struct sim_executor *executor, struct fence fence);
 const struct attempt *store_attempt(const struct world *world, int64_t task, int64_t grant);
 bool lane_shut(const struct world *world, int64_t lane);
 const struct task *store_task(const struct world *world, int64_t id);
-/* class_of: its task's class; one that has gone, since no task of it was pending, as it will be again. NULL: there is nothing to run. */
+/* class_of: its task's class; one that has gone, since no task of it was pending, as it will be again. NULL: there is
+ * nothing to run. */
 const struct task_class *class_of(const struct world *world, const struct task *task, struct arena *arena);
 bool executor_fits(const struct world *world, const struct sim_executor *executor, const struct task *task);
 struct sim_executor *executor_of(struct world *world, int64_t id);

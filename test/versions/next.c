@@ -1,6 +1,7 @@
-/* next: the part of the store that knows the schema, as a later version of Weir would have it: NEXT_STEPS more migrations than this source
- * has. Linked into a weir of its own (weir-next1, weir-next2), so that servers of two versions can be run on one database (t5800). The
- * migrations are what the rules allow (src/store/README.md), in the tables that every turn writes. */
+/* next: the part of the store that knows the schema, as a later version of Weir would have it: NEXT_STEPS more
+ * migrations than this source has. Linked into a weir of its own (weir-next1, weir-next2), so that servers of two
+ * versions can be run on one database (t5800). The migrations are what the rules allow (src/store/README.md), in the
+ * tables that every turn writes. */
 #include "store_pg.h"
 
 static const char *const step_1[] = {

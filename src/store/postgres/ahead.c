@@ -1,8 +1,8 @@
 /* ahead: rows that a turn will ask for, brought before it asks.
  *
- * The engine names what it knows it will need (struct turn_needs); with begin's lock, or within the turn in one exchange, the rows come and
- * are kept until the turn is over: nobody else commits before that, so they are what a load would bring. What isn't here is loaded as
- * ever. A row that can't be read is told when it comes (ERR_corrupt). */
+ * The engine names what it knows it will need (struct turn_needs); with begin's lock, or within the turn in one
+ * exchange, the rows come and are kept until the turn is over: nobody else commits before that, so they are what a load
+ * would bring. What isn't here is loaded as ever. A row that can't be read is told when it comes (ERR_corrupt). */
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
 #include "store/row_copy.h"
@@ -16,7 +16,8 @@ struct ahead_edges {
 void ahead_forget(struct postgres_store *self)
 {
     struct ahead *ahead = &self->ahead;
-    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places, &ahead->archives, &ahead->classes };
+    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places, &ahead->archives,
+        &ahead->classes };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_clear(maps[i]);
     arena_reset(&ahead->arena);
@@ -40,7 +41,7 @@ void ahead_release(struct postgres_store *self)
     arena_release(&self->ahead.arena);
 }
 
-/* ---- answers ---- */
+/* --- answers --- */
 
 void ahead_task_put(struct postgres_store *self, const struct task *row)
 {
@@ -60,8 +61,8 @@ bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, st
 }
 
 /* The caller changes what it gets: a copy. */
-bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most, struct edge **out,
-                    size_t *out_n)
+bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
+    struct edge **out, size_t *out_n)
 {
     const struct ahead_edges *found = map_find(&self->ahead.edges, (uint64_t)pred);
     size_t from = 0;
@@ -85,7 +86,7 @@ bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct
     return true;
 }
 
-/* ---- locks ---- */
+/* --- locks --- */
 
 bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
@@ -135,7 +136,7 @@ bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, st
     return true;
 }
 
-/* ---- asking ---- */
+/* --- asking --- */
 
 static void ids_queue_most(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n, int64_t most)
 {
@@ -195,8 +196,10 @@ static bool tasks_take(struct postgres_store *self, const PGresult *result, stru
     return true;
 }
 
-/* Rows come by pred, as they were named: those of one stand together. One without rows is known to have none, unless they end before it. */
-static bool edges_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs, struct err *err)
+/* Rows come by pred, as they were named: those of one stand together. One without rows is known to have none, unless
+ * they end before it. */
+static bool edges_take(
+    struct postgres_store *self, const PGresult *result, const struct turn_needs *needs, struct err *err)
 {
     struct ahead *ahead = &self->ahead;
     struct edge *edges;
@@ -209,7 +212,8 @@ static bool edges_take(struct postgres_store *self, const PGresult *result, cons
     for (size_t i = 0; i < n; i++) {
         struct ahead_edges *list = map_find(&ahead->edges, (uint64_t)edges[i].pred);
         const struct edge *last = list->n ? &list->edges[list->n - 1] : NULL;
-        if (last && (last->waiter > edges[i].waiter || (last->waiter == edges[i].waiter && last->kind >= edges[i].kind)))
+        if (last &&
+            (last->waiter > edges[i].waiter || (last->waiter == edges[i].waiter && last->kind >= edges[i].kind)))
             continue; /* it was named twice */
         if (!list->n++)
             list->edges = &edges[i];

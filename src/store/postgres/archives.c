@@ -1,4 +1,5 @@
-/* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection and for readers. */
+/* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection
+ * and for readers. */
 #include "store/postgres/archives.h"
 
 #include "store/postgres/reader.h"
@@ -14,28 +15,33 @@ static void numbers_get(const PGresult *result, int64_t *out_a, int64_t *out_b)
         *out_b = any ? next_i64(&c) : 0;
 }
 
-/* --- the engine's loads ----------------------------------------------------------------------------------------------------------- */
+/* --- the engine's loads --- */
 
-bool postgres_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
+bool postgres_load_archives(
+    struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return writer_ask(postgres_of(store), PG_archives, NULL, &result, err) && pg_rows_archives(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_archives, NULL, &result, err) &&
+           pg_rows_archives(result, arena, out, out_n, err);
 }
 
-bool postgres_load_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
+bool postgres_load_schedules(
+    struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return writer_ask(postgres_of(store), PG_schedules, NULL, &result, err) && pg_rows_schedules(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_schedules, NULL, &result, err) &&
+           pg_rows_schedules(result, arena, out, out_n, err);
 }
 
-bool postgres_load_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
-                            struct err *err)
+bool postgres_load_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, lane);
     arg_i64(&args, rev);
-    return writer_ask(postgres_of(store), PG_revision_get, &args, &result, err) && pg_rows_get_revision(result, arena, out, out_found, err);
+    return writer_ask(postgres_of(store), PG_revision_get, &args, &result, err) &&
+           pg_rows_get_revision(result, arena, out, out_found, err);
 }
 
 bool postgres_revision_of_ident(struct store *store, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
@@ -50,19 +56,20 @@ bool postgres_revision_of_ident(struct store *store, int64_t lane, struct str id
     return true;
 }
 
-bool postgres_latest_find(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant, struct latest *out,
-                          bool *out_found, struct err *err)
+bool postgres_latest_find(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant,
+    struct latest *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, lane);
     arg_text(&args, name);
     arg_text(&args, variant);
-    return writer_ask(postgres_of(store), PG_latest_get, &args, &result, err) && pg_rows_get_latest(result, arena, out, out_found, err);
+    return writer_ask(postgres_of(store), PG_latest_get, &args, &result, err) &&
+           pg_rows_get_latest(result, arena, out, out_found, err);
 }
 
-bool postgres_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
-                        int64_t *out_rev, struct err *err)
+bool postgres_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto,
+    int64_t *out_task, int64_t *out_rev, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -76,8 +83,8 @@ bool postgres_task_upto(struct store *store, int64_t lane, struct str name, stru
     return true;
 }
 
-bool postgres_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_task,
-                        int64_t *out_run, struct err *err)
+bool postgres_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant,
+    int64_t run, int64_t *out_task, int64_t *out_run, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -94,8 +101,8 @@ bool postgres_task_find(struct store *store, int64_t lane, int64_t rev, struct s
 }
 
 /* Ids of tasks, by a statement of two numbers. */
-static bool ids_get(struct store *store, enum pg_id id, int64_t key, size_t n, struct arena *arena, int64_t **out, size_t *out_n,
-                    struct err *err)
+static bool ids_get(struct store *store, enum pg_id id, int64_t key, size_t n, struct arena *arena, int64_t **out,
+    size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -110,17 +117,19 @@ static bool ids_get(struct store *store, enum pg_id id, int64_t key, size_t n, s
     return true;
 }
 
-bool postgres_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+bool postgres_tasks_open(
+    struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
 {
     return ids_get(store, PG_tasks_open, lane, n, arena, out, out_n, err);
 }
 
-bool postgres_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
+bool postgres_tasks_after(
+    struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
 {
     return ids_get(store, PG_ids_after, after, n, arena, out, out_n, err);
 }
 
-/* --- readers ------------------------------------------------------------------------------------------------------------------------ */
+/* --- readers --- */
 
 static bool view_fill(const PGresult *result, int row, struct arena *arena, struct archive_view *out, struct err *err)
 {
@@ -128,7 +137,8 @@ static bool view_fill(const PGresult *result, int row, struct arena *arena, stru
     return pg_row_lane(&c, arena, &out->lane, err) && pg_row_archive(&c, arena, &out->archive, err);
 }
 
-static bool views_fill(const PGresult *result, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+static bool views_fill(
+    const PGresult *result, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct archive_view, *out_n) : NULL;
@@ -138,14 +148,16 @@ static bool views_fill(const PGresult *result, struct arena *arena, struct archi
     return true;
 }
 
-bool postgres_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+bool postgres_read_archives(
+    struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_archive_views, NULL, &result, err) && views_fill(result, arena, out, out_n, err);
+    return reader_ask(postgres_reader_of(reader), PG_archive_views, NULL, &result, err) &&
+           views_fill(result, arena, out, out_n, err);
 }
 
-bool postgres_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
-    struct archive_view **out, size_t *out_n, struct err *err)
+bool postgres_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before,
+    size_t limit, struct archive_view **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -156,8 +168,8 @@ bool postgres_read_archives_page(struct reader *reader, struct arena *arena, str
            views_fill(result, arena, out, out_n, err);
 }
 
-bool postgres_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
-    struct err *err)
+bool postgres_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name,
+    struct lane *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -167,8 +179,8 @@ bool postgres_read_lane(struct reader *reader, struct arena *arena, struct str t
            pg_rows_get_lane(result, arena, out, out_found, err);
 }
 
-bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
-                           bool *out_found, struct err *err)
+bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name,
+    struct archive_view *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -180,8 +192,8 @@ bool postgres_read_archive(struct reader *reader, struct arena *arena, struct st
     return !*out_found || view_fill(result, 0, arena, out, err);
 }
 
-bool postgres_read_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
-                            struct err *err)
+bool postgres_read_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -191,8 +203,8 @@ bool postgres_read_revision(struct reader *reader, struct arena *arena, int64_t 
            pg_rows_get_revision(result, arena, out, out_found, err);
 }
 
-bool postgres_read_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,
-                             size_t *out_n, struct err *err)
+bool postgres_read_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit,
+    struct revision **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -203,7 +215,8 @@ bool postgres_read_revisions(struct reader *reader, struct arena *arena, int64_t
            pg_rows_revisions(result, arena, out, out_n, err);
 }
 
-bool postgres_read_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
+bool postgres_read_revision_of_ident(
+    struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -215,8 +228,8 @@ bool postgres_read_revision_of_ident(struct reader *reader, int64_t lane, struct
     return true;
 }
 
-bool postgres_read_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n,
-                             struct err *err)
+bool postgres_read_schedules(
+    struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;

@@ -1,8 +1,8 @@
 /* attempts: what a turn writes of attempts: into `live` while they run, into `attempt` when they have ended.
  *
- * Owns which statement a row goes by; one statement for all rows of a kind. Attempts that were granted with many others are bits of
- * `live_many` while they run (migrations/0010_many.sql); ends that differ in their task, grant and hash only go with one value for the
- * rest. Fails like turn.c: a refused statement ends the turn. */
+ * Owns which statement a row goes by; one statement for all rows of a kind. Attempts that were granted with many others
+ * are bits of `live_many` while they run (migrations/0010_many.sql); ends that differ in their task, grant and hash
+ * only go with one value for the rest. Fails like turn.c: a refused statement ends the turn. */
 #include <string.h>
 
 #include "store/postgres/turn.h"
@@ -19,7 +19,8 @@ static bool attempt_of(const struct attempt *a, enum of_attempts which)
 #define PUT_TEXT(text) bulk_text(b, text)
 #define PUT_BLOB(bytes) bulk_text(b, bytes)
 
-static void attempt_keys_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
+static void attempt_keys_write(
+    struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
 {
     struct pg_bulk *b = write_begin(w, ROW_attempt(ROW_LETTER_KEY));
     for (size_t i = 0; i < n; i++) {
@@ -31,7 +32,7 @@ static void attempt_keys_write(struct write *w, enum pg_id id, const struct atte
     write_end(w, id, false);
 }
 
-/* ---- those of large claims ---- */
+/* --- those of large claims --- */
 
 enum { BLOCK_BITS = 6 }; /* tasks of a row: 64 */
 
@@ -51,10 +52,12 @@ static void many_row(struct pg_bulk *b, const struct attempt *a, uint64_t bits, 
 static bool many_same(const struct attempt *a, const struct attempt *b, bool whole)
 {
     return a->task >> BLOCK_BITS == b->task >> BLOCK_BITS && a->grant == b->grant &&
-           (!whole || (a->number == b->number && a->executor == b->executor && a->started == b->started && a->poll_seq == b->poll_seq));
+           (!whole || (a->number == b->number && a->executor == b->executor && a->started == b->started &&
+                          a->poll_seq == b->poll_seq));
 }
 
-/* Neighbours that fit go together; what fits but stands elsewhere is put together by the statement. How many attempts these are. */
+/* Neighbours that fit go together; what fits but stands elsewhere is put together by the statement. How many attempts
+ * these are. */
 static int64_t many_add(struct pg_bulk *b, const struct attempt *attempts, size_t n, enum of_attempts which, bool whole)
 {
     const struct attempt *last = NULL;
@@ -115,14 +118,14 @@ static void many_end_write(struct write *w)
     write_end(w, PG_many_clean, false);
 }
 
-/* ---- ends that are alike ---- */
+/* --- ends that are alike --- */
 
 enum { SAME_MIN = 16, SAME_COUNT = 9 };
 
 static void attempt_numbers(const struct attempt *a, int64_t out[SAME_COUNT])
 {
-    const int64_t all[SAME_COUNT] = { a->number, a->executor, a->started, a->finished, a->exit, a->signal,
-                                      a->cpu_ms, a->max_rss_bytes, a->log_bytes };
+    const int64_t all[SAME_COUNT] = { a->number, a->executor, a->started, a->finished, a->exit, a->signal, a->cpu_ms,
+        a->max_rss_bytes, a->log_bytes };
     memcpy(out, all, sizeof all);
 }
 
@@ -168,7 +171,7 @@ static void attempts_alike_write(struct write *w, const struct attempt *attempts
         pg_queue(&w->self->pg, PG_attempt_insert_same, &args);
 }
 
-/* ---- all of them ---- */
+/* --- all of them --- */
 
 static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
 {
@@ -205,7 +208,8 @@ void pg_attempts_write(struct write *w)
     attempts_running_write(w, PG_live_insert, c->attempts_new, c->n_attempts_new);
     attempts_ended_write(w, PG_attempt_insert, c->attempts_new, c->n_attempts_new);
     attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING); /* lost, and taken up again */
+    /* lost, and taken up again */
+    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING);
     attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
     many_end_write(w);
     many_insert_write(w);

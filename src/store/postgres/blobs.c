@@ -1,12 +1,13 @@
 /* blobs: kept files in PostgreSQL, for every server that shares the store. See blobs.h and bytes.h.
  *
- * Pieces of an upload are rows, whichever servers they come to, cut as those of a blob are. The upload's row is locked while a piece is
- * written; a seal gives that row a name of its own first, so pieces that come later begin another upload, then reads the bytes back and
- * hashes them, and makes them a blob within the database, together with the note of what the attempt has sealed. A blob that is there
- * already is only marked as used now. Kept files of the time before the store came to PostgreSQL are found where they were.
+ * Pieces of an upload are rows, whichever servers they come to, cut as those of a blob are. The upload's row is locked
+ * while a piece is written; a seal gives that row a name of its own first, so pieces that come later begin another
+ * upload, then reads the bytes back and hashes them, and makes them a blob within the database, together with the note
+ * of what the attempt has sealed. A blob that is there already is only marked as used now. Kept files of the time
+ * before the store came to PostgreSQL are found where they were.
  *
- * Promises what blobs.h does; pieces aren't synced (a crash of the database may lose them: the sender is told where to go on), seals are. A
- * seal whose connection is lost is tried once more, from where it was. Fails like pg.h. */
+ * Promises what blobs.h does; pieces aren't synced (a crash of the database may lose them: the sender is told where to
+ * go on), seals are. A seal whose connection is lost is tried once more, from where it was. Fails like pg.h. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,9 +28,10 @@ static struct pg_blobs *blobs_of(struct blobs *port)
     return (struct pg_blobs *)(void *)port;
 }
 
-/* ---- uploads ---- */
+/* --- uploads --- */
 
-/* pieces_write: the bytes from `offset` on as rows of the upload; the row that the offset is in keeps what stands before it. */
+/* pieces_write: the bytes from `offset` on as rows of the upload; the row that the offset is in keeps what stands
+ * before it. */
 static bool pieces_write(struct pg *pg, int64_t id, int64_t offset, struct str bytes, struct err *err)
 {
     for (int n = 1; bytes.len > 0; n++) {
@@ -50,7 +52,8 @@ static bool pieces_write(struct pg *pg, int64_t id, int64_t offset, struct str b
 }
 
 /* upload_lock: its row, made when there is none; in a transaction. */
-static bool upload_lock(struct pg *pg, const struct upload *upload, const char *key, int64_t *out_id, int64_t *out_bytes, struct err *err)
+static bool upload_lock(
+    struct pg *pg, const struct upload *upload, const char *key, int64_t *out_id, int64_t *out_bytes, struct err *err)
 {
     struct pg_args make = { 0 }, get = { 0 };
     arg_text(&make, str_of(key));
@@ -79,11 +82,11 @@ static bool room_check(struct pg *pg, const struct upload *upload, int64_t more,
     PGresult *result;
     arg_text(&args, upload->tenant);
     return pg_run(pg, PG_uploads_lock, &args, NULL, err) && pg_run(pg, PG_uploads_waiting, &args, &result, err) &&
-        upload_fits(upload, cell_i64(result, 0, 0) + more, err);
+           upload_fits(upload, cell_i64(result, 0, 0) + more, err);
 }
 
-static bool piece_put(struct bytes_pg *self, const struct upload *upload, const char *key, int64_t offset, struct str bytes,
-    struct err *err)
+static bool piece_put(struct bytes_pg *self, const struct upload *upload, const char *key, int64_t offset,
+    struct str bytes, struct err *err)
 {
     struct pg *pg = &self->pg;
     struct pg_args grow = { 0 };
@@ -92,7 +95,8 @@ static bool piece_put(struct bytes_pg *self, const struct upload *upload, const 
         return false;
     if (offset > size) {
         err->expected = size;
-        return err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)size, (long long)offset);
+        return err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)size,
+            (long long)offset);
     }
     if (upload->room > 0 && !room_check(pg, upload, offset + (int64_t)bytes.len - size, err))
         return false;
@@ -108,8 +112,8 @@ static bool piece_put(struct bytes_pg *self, const struct upload *upload, const 
     return pg_exchange(pg, err);
 }
 
-static bool pg_append(
-    struct blobs *port, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+static bool pg_append(struct blobs *port, const struct upload *upload, int64_t offset, struct str bytes,
+    int64_t bytes_max, struct err *err)
 {
     struct pg_blobs *self = blobs_of(port);
     char key[UPLOAD_KEY_BYTES];
@@ -133,7 +137,7 @@ static bool pg_append(
     return ok || err_set(err, why.code, "%s", why.text);
 }
 
-/* ---- keeping ---- */
+/* --- keeping --- */
 
 /* upload_take: from here on the upload is the seal's alone. */
 static bool upload_take(struct bytes_pg *self, const char *key, int64_t *out_id, int64_t *out_bytes, struct err *err)
@@ -178,7 +182,8 @@ static bool upload_hash(struct pg_blobs *self, int64_t id, struct blob *out, str
     return ok;
 }
 
-static bool blob_write(struct bytes_pg *self, const struct upload *upload, int64_t id, const struct blob *blob, struct err *err)
+static bool blob_write(
+    struct bytes_pg *self, const struct upload *upload, int64_t id, const struct blob *blob, struct err *err)
 {
     struct pg *pg = &self->pg;
     struct pg_args put = { 0 }, move = { 0 }, seal = { 0 }, drop = { 0 };
@@ -240,7 +245,8 @@ static bool pg_seal(struct blobs *port, const struct upload *upload, struct blob
         ok = blob_write(&self->writer, upload, id, out, &why);
         if (!ok)
             bytes_rollback(&self->writer);
-        if (!ok && self->writer.pg.lost) { /* when the lost one was committed the upload is gone, and there is nothing to move */
+        /* when the lost one was committed the upload is gone, and there is nothing to move */
+        if (!ok && self->writer.pg.lost) {
             ok = blob_write(&self->writer, upload, id, out, &why);
             if (!ok)
                 bytes_rollback(&self->writer);
@@ -256,7 +262,7 @@ static bool pg_seal(struct blobs *port, const struct upload *upload, struct blob
     return ok;
 }
 
-/* ---- what attempts have sent ---- */
+/* --- what attempts have sent --- */
 
 static bool pg_sealed(struct blobs *port, int64_t task, int64_t grant, struct buf *out, struct err *err)
 {
@@ -320,7 +326,7 @@ static void pg_forget(struct blobs *port, int64_t task, int64_t grant)
     pthread_mutex_unlock(&self->write_lock);
 }
 
-/* ---- reading ---- */
+/* --- reading --- */
 
 static bool pg_find(struct blobs *port, const char *hex, struct blob *out, struct err *err)
 {
@@ -338,7 +344,8 @@ static bool pg_find(struct blobs *port, const char *hex, struct blob *out, struc
 }
 
 /* Fewer bytes than wanted only at the end; *out_n: how many. */
-static bool pieces_read(struct pg_blobs *self, const char *hex, int64_t offset, size_t max, struct buf *out, size_t *out_n, struct err *err)
+static bool pieces_read(
+    struct pg_blobs *self, const char *hex, int64_t offset, size_t max, struct buf *out, size_t *out_n, struct err *err)
 {
     *out_n = 0;
     while (*out_n < max) {
@@ -377,7 +384,7 @@ static bool pg_read(struct blobs *port, const char *hex, int64_t offset, size_t 
     return pg_find(port, hex, &blob, err); /* its end, or none */
 }
 
-/* ---- what nobody wants any more ---- */
+/* --- what nobody wants any more --- */
 
 static bool blob_delete(struct pg_blobs *self, struct str hex, int64_t min_age_s)
 {
@@ -417,7 +424,7 @@ static size_t pg_sweep(struct blobs *port, int64_t min_age_s, bool (*wanted)(con
     return n + blobs_sweep(self->files, min_age_s, wanted, owner);
 }
 
-/* ---- life ---- */
+/* --- life --- */
 
 static void pg_blobs_close(struct blobs *port)
 {

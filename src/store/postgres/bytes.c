@@ -1,7 +1,7 @@
 /* bytes: connections for logs and kept files. See bytes.h.
  *
- * They aren't the engine's, so a turn never waits for a megabyte of somebody's output. Fails like pg.h; a database that is away isn't asked
- * more often than every RETRY_MS, and until then says ERR_unavailable at once. */
+ * They aren't the engine's, so a turn never waits for a megabyte of somebody's output. Fails like pg.h; a database that
+ * is away isn't asked more often than every RETRY_MS, and until then says ERR_unavailable at once. */
 #include "store/postgres/bytes.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static bool bytes_connect(struct bytes_pg *self, struct err *err)
     struct pg *pg = &self->pg;
     bool ok = pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, PG_session_durable, err) &&
               (!self->hurried || pg_hurry(pg, err)) && pg_prepare(pg, PG_FOR_BYTES, err);
-    if (ok && pg_run(pg, PG_barrier, NULL, NULL, err)) /* what a lost connection has written is asked for again, and found */
+    /* what a lost connection has written is asked for again, and found */
+    if (ok && pg_run(pg, PG_barrier, NULL, NULL, err))
         return true;
     pg->lost = true;
     self->retry_ms = clock_boot_ms() + RETRY_MS;

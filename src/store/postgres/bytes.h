@@ -19,7 +19,8 @@ struct bytes_pg { /* a connection; one thread at a time */
     int64_t retry_ms; /* after one that didn't come about: not before then */
 };
 
-/* bytes_open: the first connection, so that what is wrong is told at once. The tables are there: the store was opened before. */
+/* bytes_open: the first connection, so that what is wrong is told at once. The tables are there: the store was opened
+ * before. */
 bool bytes_open(struct bytes_pg *self, const char *url, struct err *err);
 void bytes_close(struct bytes_pg *self);
 bool bytes_ready(struct bytes_pg *self, struct err *err); /* a connection that was lost is made anew; ERR_unavailable */
@@ -30,9 +31,10 @@ void bytes_rollback(struct bytes_pg *self);
 
 struct logs *logs_postgres_open(const struct store_config *config, struct err *err);
 struct blobs *blobs_postgres_open(const struct store_config *config, struct err *err);
-bool logs_postgres_list(const struct store_config *config, struct buf *out, struct err *err); /* every log, as struct log_listed */
+/* every log, as struct log_listed */
+bool logs_postgres_list(const struct store_config *config, struct buf *out, struct err *err);
 
-/* ---- logs.c and logs_write.c ---- */
+/* --- logs.c and logs_write.c --- */
 
 struct pg_log { /* a log that bytes come for; made and freed under `io` and `lock`, else guarded by `lock` */
     struct log_key key;
@@ -42,9 +44,9 @@ struct pg_log { /* a log that bytes come for; made and freed under `io` and `loc
     int64_t tail_start, tail_len; /* the last chunk, if it is one that may get longer; else tail_len is 0 */
     bool known;                   /* size and durable are those of the database, as far as this server knows */
     bool sealed, failed;
-    bool refused; /* the writer's: what was in flight isn't kept */
-    bool unsure;  /* the writer's: another may have written what was in flight */
-    bool late;    /* the writer's: it was sealed when its bytes came */
+    bool refused;   /* the writer's: what was in flight isn't kept */
+    bool unsure;    /* the writer's: another may have written what was in flight */
+    bool late;      /* the writer's: it was sealed when its bytes came */
     int64_t summed; /* the writer's: `sum` is of so many bytes from the beginning; -1: of others */
     crypto_generichash_state sum;
 };
@@ -69,7 +71,7 @@ struct log_noted { /* its hash is in the history */
 };
 
 struct pg_logs {
-    struct logs port; /* first */
+    struct logs port;   /* first */
     pthread_mutex_t io; /* guards `reader`, and goes before `lock` */
     struct bytes_pg reader, writer;
     struct logs *files; /* logs of the time before the store came to PostgreSQL; NULL: none */
@@ -77,15 +79,16 @@ struct pg_logs {
     pthread_cond_t to_write, changed;
     pthread_t thread;
     bool stop, writing;
-    bool refused; /* the last batch: its seals and removals wait for the next try */
+    bool refused;     /* the last batch: its seals and removals wait for the next try */
     struct smap logs; /* key bytes -> struct pg_log */
     struct list recent, dirty;
-    size_t waiting; /* bytes that aren't durable */
+    size_t waiting;                           /* bytes that aren't durable */
     struct buf seals, removals;               /* keys; to do */
     struct buf seals_flight, removals_flight; /* being done */
-    struct buf to_hash; size_t hash_at;       /* keys; those before hash_at are done */
-    struct buf noted, noted_flight;           /* struct log_noted; to do, being done */
-    struct log_hashing hashing;               /* the writer's */
+    struct buf to_hash;
+    size_t hash_at;                 /* keys; those before hash_at are done */
+    struct buf noted, noted_flight; /* struct log_noted; to do, being done */
+    struct log_hashing hashing;     /* the writer's */
     struct seal_queue found;
     struct buf ends; /* struct log_end: attempts that have ended, and of whose logs bytes are missing */
     struct pg_log **batch;
@@ -98,10 +101,10 @@ void *logs_write_run(void *self); /* the writer's thread */
 
 /* logs_hash.c: the writer's */
 void logs_sum_begin(struct pg_log *log);
-void logs_sum_batch(struct pg_logs *self);             /* of a batch that is durable, before it is settled */
+void logs_sum_batch(struct pg_logs *self); /* of a batch that is durable, before it is settled */
 void logs_hash_find(struct pg_logs *self);
-bool logs_hash_waits(const struct pg_logs *self);      /* lock held */
-bool logs_hash_step(struct pg_logs *self);             /* without the lock; false: the database is away */
+bool logs_hash_waits(const struct pg_logs *self); /* lock held */
+bool logs_hash_step(struct pg_logs *self);        /* without the lock; false: the database is away */
 void logs_postgres_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner);
 size_t logs_postgres_sealed(struct logs *port, struct log_sealed *out, size_t max);
 bool logs_postgres_noted(struct logs *port, const struct log_sealed *sealed, size_t n);

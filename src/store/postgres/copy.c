@@ -1,5 +1,6 @@
-/* copy: a PostgreSQL store as the source or the target of `weir store copy`. A target is one transaction, schema and all: it is there when
- * it is committed, or not at all. Rows go in as arrays. Logs and kept files follow by other connections, which see what is committed. */
+/* copy: a PostgreSQL store as the source or the target of `weir store copy`. A target is one transaction, schema and
+ * all: it is there when it is committed, or not at all. Rows go in as arrays. Logs and kept files follow by other
+ * connections, which see what is committed. */
 #include "store/copy.h"
 
 #include <sodium.h>
@@ -17,11 +18,11 @@ struct postgres_side { /* either end */
     union {
         struct copy_source source;
         struct copy_target target;
-    } port; /* first */
+    } port;                    /* first */
     struct postgres_reader on; /* only its connection is used */
     size_t batch_bytes;
-    bool begun; /* rows of a table wait in the connection's bulk */
-    const char *data_dir; /* of a target: where its key is; the caller's */
+    bool begun;                   /* rows of a table wait in the connection's bulk */
+    const char *data_dir;         /* of a target: where its key is; the caller's */
     uint8_t key[CHAIN_KEY_BYTES]; /* of a source */
     bool key_found;
 };
@@ -38,7 +39,7 @@ static void side_close(struct postgres_side *self)
     mem_free(self);
 }
 
-/* ---- source ---- */
+/* --- source --- */
 
 static void source_close(struct copy_source *from)
 {
@@ -91,7 +92,8 @@ struct copy_source *postgres_copy_from(const struct store_config *config, struct
     struct postgres_side *self = mem_alloc_zero(sizeof *self);
     struct pg *pg = &self->on.pg;
     int64_t version = 0;
-    bool ok = pg_connect(pg, config->url, err) && pg_schema_check(pg, &version, err) && pg_schema_ours(pg, version, true, err);
+    bool ok = pg_connect(pg, config->url, err) && pg_schema_check(pg, &version, err) &&
+              pg_schema_ours(pg, version, true, err);
     ok = ok && writer_lock(pg, err);
     self->key_found = ok && pg_key_borrow(pg, self->key);
     ok = ok && pg_prepare(pg, PG_FOR_READER | PG_FOR_COPY, err) && pg_run(pg, PG_begin_snapshot, NULL, NULL, err);
@@ -103,7 +105,7 @@ struct copy_source *postgres_copy_from(const struct store_config *config, struct
     return &self->port.source;
 }
 
-/* ---- target ---- */
+/* --- target --- */
 
 static void target_close(struct copy_target *to)
 {
@@ -152,7 +154,9 @@ static bool target_table_end(struct copy_target *to, size_t table, struct err *e
 static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
 {
     struct store_head head, before;
-    struct event event = { .kind = EVENT_incarnation, .actor = STR("copy"), .reason = STR("copied from another store") };
+    struct event event = {
+        .kind = EVENT_incarnation, .actor = STR("copy"), .reason = STR("copied from another store")
+    };
     struct pg_args args = { 0 };
     struct buf packed;
     int64_t now = clock_wall_ms();
@@ -204,20 +208,24 @@ static bool target_make(struct pg *pg, const struct store_config *config, struct
 {
     int64_t version;
     if (!dir_create(config->data_dir, 0711, err) || !pg_connect(pg, config->url, err) || !pg_writable(pg, err) ||
-        !pg_exec(pg, PG_session_durable, err) || !pg_exec(pg, PG_exec_begin, err) || !pg_exec(pg, PG_schema_lock, err) ||
-        !pg_schema_check(pg, &version, err))
+        !pg_exec(pg, PG_session_durable, err) || !pg_exec(pg, PG_exec_begin, err) ||
+        !pg_exec(pg, PG_schema_lock, err) || !pg_schema_check(pg, &version, err))
         return false;
     if (version)
         return err_set(err, ERR_conflict, "%s holds a store of Weir: copy into an empty database", pg->place);
-    return pg_schema_make(pg, err) && pg_prepare(pg, PG_FOR_WRITER | PG_FOR_READER | PG_FOR_VERIFIER | PG_FOR_COPY, err);
+    return pg_schema_make(pg, err) &&
+           pg_prepare(pg, PG_FOR_WRITER | PG_FOR_READER | PG_FOR_VERIFIER | PG_FOR_COPY, err);
 }
 
 struct copy_target *postgres_copy_to(const struct store_config *config, struct err *err)
 {
     struct postgres_side *self = mem_alloc_zero(sizeof *self);
     self->data_dir = config->data_dir;
-    self->port.target = (struct copy_target){ .put = target_put, .table_end = target_table_end, .finish = target_finish,
-                                              .settle = target_settle, .close = target_close };
+    self->port.target = (struct copy_target){ .put = target_put,
+        .table_end = target_table_end,
+        .finish = target_finish,
+        .settle = target_settle,
+        .close = target_close };
     if (!target_make(&self->on.pg, config, err)) {
         side_close(self);
         return NULL;

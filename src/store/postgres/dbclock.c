@@ -25,8 +25,10 @@ void dbclock_compare(int64_t database_ms, int64_t asked)
         clock_wall_follow(from);
     }
     if (apart && !was)
-        log_warn("clock.apart", "by_ms=%+" PRId64 " note=\"this machine's clock isn't the database's, by which times go: put it right "
-                 "(NTP)\"", own - theirs);
+        log_warn("clock.apart",
+            "by_ms=%+" PRId64 " note=\"this machine's clock isn't the database's, by which times go: put it right "
+            "(NTP)\"",
+            own - theirs);
     else if (was && !apart)
         log_event("clock.together", "note=\"this machine's clock is the database's again\"");
 }

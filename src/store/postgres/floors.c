@@ -1,13 +1,15 @@
 /* floors: from where on a class's pending tasks are looked for, beside somebody's snapshot.
  *
- * Rows of `ready` come and go with every task, those that go from the front. While a snapshot is open they stay in its index, and a look
- * from the front walks past all of them. So this server remembers for each class a key that none of its rows was below, as of a commit
- * (`commit`), and looks from there. Whatever is added later is known, from this server's own turns or from the events of others (each move
- * to P, and each promotion, is one), and brings its class's floor down: mostly nothing is, since virtual time goes on; what was lost or
- * promoted is. A turn whose head isn't at `commit` knows nothing, and begins anew.
+ * Rows of `ready` come and go with every task, those that go from the front. While a snapshot is open they stay in its
+ * index, and a look from the front walks past all of them. So this server remembers for each class a key that none of
+ * its rows was below, as of a commit
+ * (`commit`), and looks from there. Whatever is added later is known, from this server's own turns or from the events
+ * of others (each move to P, and each promotion, is one), and brings its class's floor down: mostly nothing is, since
+ * virtual time goes on; what was lost or promoted is. A turn whose head isn't at `commit` knows nothing, and begins
+ * anew.
  *
- * Narrow turns pass over what others have locked, and see commits that they don't know yet: their floor is what a plain look brings
- * (ready_lowest), and what it didn't see is in the events that come next. */
+ * Narrow turns pass over what others have locked, and see commits that they don't know yet: their floor is what a plain
+ * look brings (ready_lowest), and what it didn't see is in the events that come next. */
 #include <string.h>
 
 #include "store/postgres/postgres.h"

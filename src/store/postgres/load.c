@@ -1,7 +1,8 @@
 /* load: what the engine reads while it decides: single rows by key and 'the first N by rank'.
  *
- * Each is one round trip on the writer's connection. What is returned is as of the last commit and lives in the caller's arena. A
- * connection that is lost within a turn ends the turn; else it is made anew, once per call, and the question asked again. */
+ * Each is one round trip on the writer's connection. What is returned is as of the last commit and lives in the
+ * caller's arena. A connection that is lost within a turn ends the turn; else it is made anew, once per call, and the
+ * question asked again. */
 #include "store/damage.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
@@ -44,14 +45,15 @@ LOAD_ALL(load_classes, pg_rows_classes, PG_classes, struct task_class)
 LOAD_ALL(load_slots, pg_rows_slots, PG_slots, struct slot)
 LOAD_ALL(load_executors, pg_rows_executors, PG_executors, struct executor)
 
-static bool load_tokens(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+static bool load_tokens(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out,
+    size_t *out_n, struct err *err)
 {
     PGresult *result;
     struct pg_args args = { 0 };
     arg_i64(&args, after);
     arg_i64(&args, most < INT64_MAX ? (int64_t)most : INT64_MAX);
-    return writer_ask(postgres_of(store), PG_tokens_after, &args, &result, err) && pg_rows_tokens(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_tokens_after, &args, &result, err) &&
+           pg_rows_tokens(result, arena, out, out_n, err);
 }
 
 static bool load_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
@@ -63,10 +65,12 @@ static bool load_site(struct store *store, struct arena *arena, struct site_key 
 static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return writer_ask(postgres_of(store), PG_lives, NULL, &result, err) && pg_rows_lives(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_lives, NULL, &result, err) &&
+           pg_rows_lives(result, arena, out, out_n, err);
 }
 
-static bool load_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool load_task(
+    struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -74,19 +78,20 @@ static bool load_task(struct store *store, struct arena *arena, int64_t id, stru
     if (*out_found)
         return true;
     arg_i64(&args, id);
-    return writer_ask(postgres_of(store), postgres_of(store)->narrow ? PG_task_get_lock : PG_task_get, &args, &result, err) &&
+    return writer_ask(
+               postgres_of(store), postgres_of(store)->narrow ? PG_task_get_lock : PG_task_get, &args, &result, err) &&
            pg_rows_get_task(result, arena, out, out_found, err);
 }
 
-static bool ask_edges(struct store *store, struct arena *arena, enum pg_id id, const struct pg_args *args, struct edge **out, size_t *out_n,
-                      struct err *err)
+static bool ask_edges(struct store *store, struct arena *arena, enum pg_id id, const struct pg_args *args,
+    struct edge **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
     return writer_ask(postgres_of(store), id, args, &result, err) && pg_rows_edges(result, arena, out, out_n, err);
 }
 
-static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
-                       struct err *err)
+static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     if (by_pred && ahead_edges_of(postgres_of(store), arena, id, 0, SIZE_MAX, out, out_n))
@@ -95,8 +100,8 @@ static bool load_edges(struct store *store, struct arena *arena, int64_t id, boo
     return ask_edges(store, arena, by_pred ? PG_edges_by_pred : PG_edges_by_waiter, &args, out, out_n, err);
 }
 
-static bool load_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
-                      struct err *err)
+static bool load_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     if (ahead_edges_of(postgres_of(store), arena, id, after, n, out, out_n))
@@ -107,8 +112,8 @@ static bool load_outs(struct store *store, struct arena *arena, int64_t id, int6
     return ask_edges(store, arena, PG_outs_after, &args, out, out_n, err);
 }
 
-static bool load_others_outs(
-    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+static bool load_others_outs(struct store *store, struct arena *arena, int64_t id, enum edge_kind but,
+    struct edge **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     arg_i64(&args, id);
@@ -122,11 +127,13 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
     PGresult *result;
     bool found;
     arg_i64(&args, id);
-    return writer_ask(postgres_of(store), PG_spec_get, &args, &result, err) && pg_rows_get_spec(result, arena, out, &found, err) &&
+    return writer_ask(postgres_of(store), PG_spec_get, &args, &result, err) &&
+           pg_rows_get_spec(result, arena, out, &found, err) &&
            (found || damage_set(err, "spec %lld is missing", (long long)id));
 }
 
-static bool load_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+static bool load_attempt(
+    struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -135,7 +142,8 @@ static bool load_attempt(struct store *store, int64_t task, int64_t grant, struc
     *out_found = ahead_live(postgres_of(store), task, grant, out);
     if (*out_found)
         return true;
-    if (!writer_ask(postgres_of(store), PG_live_get, &args, &result, err) || !pg_rows_get_live(result, NULL, out, out_found, err))
+    if (!writer_ask(postgres_of(store), PG_live_get, &args, &result, err) ||
+        !pg_rows_get_live(result, NULL, out, out_found, err))
         return false;
     return *out_found || (writer_ask(postgres_of(store), PG_attempt_get, &args, &result, err) &&
                              pg_rows_get_attempt(result, NULL, out, out_found, err));
@@ -148,13 +156,15 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
     PGresult *result;
     bool found;
     arg_i64(&args, task);
-    if (!writer_ask(postgres_of(store), PG_outputs_get, &args, &result, err) || !pg_rows_get_outputs(result, arena, &row, &found, err))
+    if (!writer_ask(postgres_of(store), PG_outputs_get, &args, &result, err) ||
+        !pg_rows_get_outputs(result, arena, &row, &found, err))
         return false;
     *out_json = row.json;
     return true;
 }
 
-static bool load_log_seal(struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err)
+static bool load_log_seal(
+    struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -164,12 +174,14 @@ static bool load_log_seal(struct store *store, int64_t task, int64_t grant, stru
            pg_rows_get_log_seal(result, NULL, out, out_found, err);
 }
 
-/* The row's cells behind those of `ready`. A ready row without a task is left for whoever loads that task to complain about. */
+/* The row's cells behind those of `ready`. A ready row without a task is left for whoever loads that task to complain
+ * about. */
 static bool ready_take(struct postgres_store *self, struct cells *c, struct err *err)
 {
     struct arena *arena = &self->ahead.arena;
     struct task task;
-    if (PQgetisnull(c->result, c->row, c->at) || map_find(&self->ahead.tasks, (uint64_t)cell_i64(c->result, c->row, c->at)))
+    if (PQgetisnull(c->result, c->row, c->at) ||
+        map_find(&self->ahead.tasks, (uint64_t)cell_i64(c->result, c->row, c->at)))
         return true;
     if (!pg_row_task(c, arena, &task, err))
         return false;
@@ -181,8 +193,8 @@ static bool ready_take(struct postgres_store *self, struct cells *c, struct err 
     return true;
 }
 
-/* Classes that were ever used stay, and an executor may fit all of them (those of every tenant): when a turn has asked for a few, it is
- * asked once which have anything pending, and not for the others. */
+/* Classes that were ever used stay, and an executor may fit all of them (those of every tenant): when a turn has asked
+ * for a few, it is asked once which have anything pending, and not for the others. */
 static bool class_is_empty(struct postgres_store *self, int64_t class_id, bool *out, struct err *err)
 {
     struct ahead *ahead = &self->ahead;
@@ -204,8 +216,8 @@ static bool class_is_empty(struct postgres_store *self, int64_t class_id, bool *
     return true;
 }
 
-static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
-                        struct err *err)
+static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+    size_t *out_n, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     struct pg_args args = { 0 };
@@ -242,7 +254,8 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     if (!self->narrow || *out_n == n || (crowded && floors_empty(self, class_id, &known)))
         return true;
     args = (struct pg_args){ 0 };
-    if (!writer_ask(self, floors_args(self, class_id, (int64_t)n, &args) ? PG_ready_count_from : PG_ready_count, &args, &result, err))
+    if (!writer_ask(self, floors_args(self, class_id, (int64_t)n, &args) ? PG_ready_count_from : PG_ready_count, &args,
+            &result, err))
         return false;
     self->passed |= cell_i64(result, 0, 0) > (int64_t)*out_n;
     return true;
@@ -253,30 +266,32 @@ static bool ready_passed(struct store *store)
     return postgres_of(store)->passed;
 }
 
-static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
-                      size_t *out_n, struct err *err)
+static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, kind);
     arg_i64(&args, key_max);
     arg_i64(&args, (int64_t)n);
-    return writer_ask(postgres_of(store), PG_holds_due, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_holds_due, &args, &result, err) &&
+           pg_rows_holds(result, arena, out, out_n, err);
 }
 
-static bool holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
-                     struct err *err)
+static bool holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, kind);
     arg_i64(&args, key);
     arg_i64(&args, (int64_t)n);
-    return writer_ask(postgres_of(store), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_holds_of, &args, &result, err) &&
+           pg_rows_holds(result, arena, out, out_n, err);
 }
 
-static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
-                        struct hold **out, size_t *out_n, struct err *err)
+static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after,
+    size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -285,15 +300,18 @@ static bool holds_after(struct store *store, struct arena *arena, enum hold_kind
     arg_i64(&args, after->rank);
     arg_i64(&args, after->task);
     arg_i64(&args, (int64_t)n);
-    return writer_ask(postgres_of(store), PG_holds_after, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_holds_after, &args, &result, err) &&
+           pg_rows_holds(result, arena, out, out_n, err);
 }
 
-static bool holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool holds_of_task(
+    struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, task);
-    return writer_ask(postgres_of(store), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
+    return writer_ask(postgres_of(store), PG_holds_of_task, &args, &result, err) &&
+           pg_rows_holds(result, arena, out, out_n, err);
 }
 
 static bool unique_find(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err)
@@ -308,8 +326,8 @@ static bool unique_find(struct store *store, struct str tenant, struct str key, 
     return true;
 }
 
-static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
-                             struct str key, struct idempotency *out, bool *out_found, struct err *err)
+static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token,
+    struct str route, struct str key, struct idempotency *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -326,7 +344,8 @@ static bool load_clock(struct store *store, struct wall_known *out, struct err *
     PGresult *result;
     bool found;
     *out = (struct wall_known){ 0 };
-    return writer_ask(postgres_of(store), PG_clock_get, NULL, &result, err) && pg_rows_get_clock(result, NULL, out, &found, err);
+    return writer_ask(postgres_of(store), PG_clock_get, NULL, &result, err) &&
+           pg_rows_get_clock(result, NULL, out, &found, err);
 }
 
 /* Goes with the turn's commit. */

@@ -1,11 +1,12 @@
 /* logs: logs of attempts in PostgreSQL, for every server that shares the store. See logs.h and bytes.h.
  *
- * What is appended waits in memory (`stored`) until the writer's thread has committed it (`durable`; logs_write.c); readers here see both,
- * readers on other servers what is durable. Another server may have taken bytes of the same log: whenever an append doesn't fit what is
- * known here the database is asked, and the writer writes only behind what the database has.
+ * What is appended waits in memory (`stored`) until the writer's thread has committed it (`durable`; logs_write.c);
+ * readers here see both, readers on other servers what is durable. Another server may have taken bytes of the same log:
+ * whenever an append doesn't fit what is known here the database is asked, and the writer writes only behind what the
+ * database has.
  *
- * Promises: the offset rules of logs.h; what waits is bounded (WAITING_MAX: ERR_unavailable, the sender tries again); bytes that the
- * database refused are taken away again, the next append is told ERR_outcome_unknown. */
+ * Promises: the offset rules of logs.h; what waits is bounded (WAITING_MAX: ERR_unavailable, the sender tries again);
+ * bytes that the database refused are taken away again, the next append is told ERR_outcome_unknown. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -15,7 +16,14 @@
 #include "store/logs_seek.h"
 #include "store/postgres/bytes.h"
 
-enum { KNOWN_MAX = 1024, WAITING_MAX = 64 << 20, READ_STEP = 1 << 20, COMPARE_BYTES = 64 << 10, LIST_PAGE = 1000, EACH_PAGE = 256 };
+enum {
+    KNOWN_MAX = 1024,
+    WAITING_MAX = 64 << 20,
+    READ_STEP = 1 << 20,
+    COMPARE_BYTES = 64 << 10,
+    LIST_PAGE = 1000,
+    EACH_PAGE = 256
+};
 
 static struct pg_logs *logs_of(struct logs *port)
 {
@@ -62,7 +70,7 @@ static void end_forget(struct pg_logs *self, struct log_end *end)
     *end = *(struct log_end *)(void *)(self->ends.ptr + self->ends.len);
 }
 
-/* ---- what the database has; under `io` ---- */
+/* --- what the database has; under `io` --- */
 
 static bool stored_get(struct pg_logs *self, struct log_key key, int64_t *out_bytes, bool *out_sealed, struct err *err)
 {
@@ -79,7 +87,8 @@ static bool stored_get(struct pg_logs *self, struct log_key key, int64_t *out_by
 }
 
 /* Bytes from offset up to end, which the database is known to have, or fewer when it has fewer. */
-static bool stored_read(struct pg_logs *self, struct log_key key, int64_t offset, int64_t end, struct buf *out, struct err *err)
+static bool stored_read(
+    struct pg_logs *self, struct log_key key, int64_t offset, int64_t end, struct buf *out, struct err *err)
 {
     while (offset < end) {
         struct pg_args args = { 0 };
@@ -94,8 +103,9 @@ static bool stored_read(struct pg_logs *self, struct log_key key, int64_t offset
         for (int i = 0; i < PQntuples(result); i++) {
             struct str bytes = cell_view(result, i, 1);
             if (bytes.len > 0 && cell_i64(result, i, 0) != offset)
-                return err_set(err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " has a hole at %" PRId64, key.task,
-                    key.grant, offset);
+                return err_set(err, ERR_corrupt,
+                    "the log of task %" PRId64 ", grant %" PRId64 " has a hole at %" PRId64, key.task, key.grant,
+                    offset);
             buf_add_str(out, bytes);
             offset += (int64_t)bytes.len;
         }
@@ -105,9 +115,10 @@ static bool stored_read(struct pg_logs *self, struct log_key key, int64_t offset
     return !out->full || err_set(err, ERR_internal, "no room for the log of task %" PRId64, key.task);
 }
 
-/* ---- reading ---- */
+/* --- reading --- */
 
-static bool log_read(struct pg_logs *self, struct log_key key, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool log_read(
+    struct pg_logs *self, struct log_key key, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     int64_t end = (int64_t)max < INT64_MAX - offset ? offset + (int64_t)max : INT64_MAX, durable = end;
     struct buf memory;
@@ -150,7 +161,8 @@ static bool pg_size(struct logs *port, int64_t task, int64_t grant, int64_t *out
     return ok;
 }
 
-static bool pg_read(struct logs *port, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool pg_read(
+    struct logs *port, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     struct pg_logs *self = logs_of(port);
     size_t before = out->len;
@@ -162,7 +174,7 @@ static bool pg_read(struct logs *port, int64_t task, int64_t grant, int64_t offs
     return ok;
 }
 
-/* ---- appending; under `io`, and `lock` unless said otherwise ---- */
+/* --- appending; under `io`, and `lock` unless said otherwise --- */
 
 static void log_free(struct pg_log *log)
 {
@@ -234,8 +246,8 @@ static bool log_compare(struct pg_logs *self, struct log_key key, int64_t offset
         buf_reset(&piece);
         ok = log_read(self, key, offset + (int64_t)at, part.len, &piece, err);
         if (ok && !str_eq(part, buf_str(&piece)))
-            ok = err_set(err, ERR_log_mismatch, "other bytes are stored within %zu bytes from offset %" PRId64, part.len,
-                offset + (int64_t)at);
+            ok = err_set(err, ERR_log_mismatch, "other bytes are stored within %zu bytes from offset %" PRId64,
+                part.len, offset + (int64_t)at);
     }
     pthread_mutex_lock(&self->lock);
     buf_release(&piece);
@@ -247,8 +259,8 @@ static bool log_told_failure(struct pg_log *log, struct err *err)
     if (!log->failed)
         return false;
     log->failed = log->known = false;
-    err_set(err, ERR_outcome_unknown, "the database failed to keep the log of task %" PRId64 " from offset %" PRId64, log->key.task,
-        log->durable);
+    err_set(err, ERR_outcome_unknown, "the database failed to keep the log of task %" PRId64 " from offset %" PRId64,
+        log->key.task, log->durable);
     return true;
 }
 
@@ -266,7 +278,8 @@ static bool log_append(struct pg_logs *self, struct pg_log *log, int64_t offset,
         return false;
     if (offset > log->size) {
         err->expected = log->size;
-        return err_set(err, ERR_log_gap, "the chunk begins at %" PRId64 " but %" PRId64 " bytes are stored", offset, log->size);
+        return err_set(
+            err, ERR_log_gap, "the chunk begins at %" PRId64 " but %" PRId64 " bytes are stored", offset, log->size);
     }
     uint64_t stored = (uint64_t)(log->size - offset);
     size_t n_again = stored < bytes.len ? (size_t)stored : bytes.len;
@@ -278,12 +291,12 @@ static bool log_append(struct pg_logs *self, struct pg_log *log, int64_t offset,
     if (fresh.len == 0)
         return true;
     if (log->sealed || log_removed(self, log->key))
-        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ended at %" PRId64, log->key.task,
-            log->key.grant, log->size);
+        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ended at %" PRId64,
+            log->key.task, log->key.grant, log->size);
     struct log_end *end = end_find(self, log->key);
     if (end && (int64_t)fresh.len > end->bytes - log->size)
-        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ends at %" PRId64, log->key.task,
-            log->key.grant, end->bytes);
+        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ends at %" PRId64,
+            log->key.task, log->key.grant, end->bytes);
     if ((int64_t)fresh.len > SEEK_BYTES_MAX - log->size)
         return err_set(err, ERR_body_too_large, "a log has at most %lld bytes", (long long)SEEK_BYTES_MAX);
     if (self->waiting > 0 && self->waiting + fresh.len > WAITING_MAX)
@@ -301,8 +314,8 @@ static bool log_append(struct pg_logs *self, struct pg_log *log, int64_t offset,
     return true;
 }
 
-static bool pg_append(
-    struct logs *port, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err)
+static bool pg_append(struct logs *port, int64_t task, int64_t grant, int64_t offset, struct str bytes,
+    struct log_position *out, struct err *err)
 {
     struct pg_logs *self = logs_of(port);
     pthread_mutex_lock(&self->io);
@@ -316,7 +329,7 @@ static bool pg_append(
     return ok;
 }
 
-/* ---- the end of a log ---- */
+/* --- the end of a log --- */
 
 static void pg_seal(struct logs *port, int64_t task, int64_t grant)
 {
@@ -370,7 +383,8 @@ static void pg_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
         for (int i = 0; i < PQntuples(result); i++)
             buf_add(&keys, &(struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) }, sizeof(struct log_key));
     pthread_mutex_unlock(&self->io);
-    for (size_t at = 0; at < keys.len; at += sizeof(struct log_key)) { /* outside the lock: the callback may read the log */
+    /* outside the lock: the callback may read the log */
+    for (size_t at = 0; at < keys.len; at += sizeof(struct log_key)) {
         struct log_key key;
         memcpy(&key, keys.ptr + at, sizeof key);
         each(owner, key.task, key.grant);
@@ -379,7 +393,8 @@ static void pg_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
 }
 
 /* Outside the lock, page by page: the callback may remove what it is given. */
-static bool pg_each(struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
+static bool pg_each(
+    struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
 {
     struct pg_logs *self = logs_of(port);
     struct log_key keys[EACH_PAGE], last = { -1, -1 };
@@ -433,7 +448,7 @@ static uint64_t pg_frames_unpacked(struct logs *port)
     return 0; /* nothing is packed */
 }
 
-/* ---- all of them ---- */
+/* --- all of them --- */
 
 bool logs_postgres_list(const struct store_config *config, struct buf *out, struct err *err)
 {
@@ -462,7 +477,7 @@ bool logs_postgres_list(const struct store_config *config, struct buf *out, stru
     return ok;
 }
 
-/* ---- life ---- */
+/* --- life --- */
 
 static void pg_logs_free(struct pg_logs *self)
 {
@@ -518,7 +533,8 @@ static const struct logs_ops pg_logs_ops = {
     .frames_unpacked = pg_frames_unpacked,
 };
 
-/* A store that came from SQLite before logs were copied has them in files on the server where it was. Without a directory: none. */
+/* A store that came from SQLite before logs were copied has them in files on the server where it was. Without a
+ * directory: none. */
 static bool files_open(struct pg_logs *self, const char *data_dir, struct err *err)
 {
     struct buf path;

@@ -1,9 +1,11 @@
-/* logs_hash: what sealed logs were, hashed by the thread that writes logs, in steps between its batches. See bytes.h and logs.h.
+/* logs_hash: what sealed logs were, hashed by the thread that writes logs, in steps between its batches. See bytes.h
+ * and logs.h.
  *
- * A log whose bytes all went through this server is hashed as they are written; any other is read back once. A log that was noted already
- * is left alone; one that other servers' bytes came to after it was noted is hashed from its beginning, and must begin as it was noted:
- * what is noted stays, so that nobody makes another log good by having it hashed again. log.sealed is 2 until the history has the hash, so
- * the next start finds what a crash left. Fails by leaving it for later: the connection is lost, or bytes are missing (`verify` says so).
+ * A log whose bytes all went through this server is hashed as they are written; any other is read back once. A log that
+ * was noted already is left alone; one that other servers' bytes came to after it was noted is hashed from its
+ * beginning, and must begin as it was noted: what is noted stays, so that nobody makes another log good by having it
+ * hashed again. log.sealed is 2 until the history has the hash, so the next start finds what a crash left. Fails by
+ * leaving it for later: the connection is lost, or bytes are missing (`verify` says so).
  */
 #include <inttypes.h>
 #include <string.h>
@@ -44,7 +46,8 @@ void logs_hash_find(struct pg_logs *self)
         return;
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < PQntuples(result); i++)
-        buf_add(&self->to_hash, &(struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) }, sizeof(struct log_key));
+        buf_add(&self->to_hash, &(struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) },
+            sizeof(struct log_key));
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -110,8 +113,8 @@ static bool hash_begins(const struct log_hashing *job)
     crypto_generichash_final(&sum, hash, sizeof hash);
     if (memcmp(hash, job->hash, sizeof hash) == 0)
         return true;
-    log_error("logs.changed", "task=%" PRId64 " grant=%" PRId64 " error=\"the log isn't as it was noted: weir verify\"", job->key.task,
-        job->key.grant);
+    log_error("logs.changed", "task=%" PRId64 " grant=%" PRId64 " error=\"the log isn't as it was noted: weir verify\"",
+        job->key.task, job->key.grant);
     return false;
 }
 
@@ -134,7 +137,8 @@ static bool hash_read(struct pg_logs *self, struct err *err)
         crypto_generichash_update(&job->sum, (const unsigned char *)bytes.ptr, bytes.len);
         job->at += (int64_t)bytes.len;
     }
-    job->on = job->at > start && (job->at != job->before || hash_begins(job)); /* no bytes: it was removed, or has a hole */
+    /* no bytes: it was removed, or has a hole */
+    job->on = job->at > start && (job->at != job->before || hash_begins(job));
     return true;
 }
 
@@ -172,7 +176,7 @@ bool logs_hash_step(struct pg_logs *self)
     return ok;
 }
 
-/* ---- of the port ---- */
+/* --- of the port --- */
 
 void logs_postgres_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner)
 {

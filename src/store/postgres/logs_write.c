@@ -1,10 +1,11 @@
 /* logs_write: the thread that makes logs durable in PostgreSQL: all that waits, in one transaction. See bytes.h.
  *
- * Bytes are written only behind those that the database has, under the lock of the log's row: two servers never mix their bytes. A commit
- * whose answer was lost is found done when it is tried again: the database then has what was in flight. A connection that is lost is made
- * anew for as long as it takes, and so is a lock, a deadlock or a full disk waited out; bytes that the database refuses for another
- * reason are taken away again, and whoever sent them is told (logs.c). Seals and removals are never dropped: what was pruned must go, so
- * they are tried again until they are done. When the server stops while the database is away or refuses them, one try is made. */
+ * Bytes are written only behind those that the database has, under the lock of the log's row: two servers never mix
+ * their bytes. A commit whose answer was lost is found done when it is tried again: the database then has what was in
+ * flight. A connection that is lost is made anew for as long as it takes, and so is a lock, a deadlock or a full disk
+ * waited out; bytes that the database refuses for another reason are taken away again, and whoever sent them is told
+ * (logs.c). Seals and removals are never dropped: what was pruned must go, so they are tried again until they are done.
+ * When the server stops while the database is away or refuses them, one try is made. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,7 @@
 
 enum { CHUNK_BYTES = 256 << 10, MERGE_BYTES = 32 << 10, AGAIN_MS = 200 };
 
-/* ---- what is taken, under the lock ---- */
+/* --- what is taken, under the lock --- */
 
 static void list_move(struct buf *from, struct buf *to)
 {
@@ -96,7 +97,7 @@ static bool batch_settle(struct pg_logs *self, bool ok)
     return any;
 }
 
-/* ---- one transaction, without the lock ---- */
+/* --- one transaction, without the lock --- */
 
 static void keys_queue(struct pg *pg, enum pg_id id, const struct buf *keys)
 {
@@ -135,7 +136,8 @@ static void noted_queue(struct pg *pg, const struct buf *list)
 static void frozen_add(struct pg_logs *self, const PGresult *rows)
 {
     for (int i = 0; rows && i < PQntuples(rows); i++)
-        buf_add(&self->to_hash, &(struct log_key){ cell_i64(rows, i, 0), cell_i64(rows, i, 1) }, sizeof(struct log_key));
+        buf_add(
+            &self->to_hash, &(struct log_key){ cell_i64(rows, i, 0), cell_i64(rows, i, 1) }, sizeof(struct log_key));
 }
 
 static void frozen_note(struct pg_logs *self, const PGresult *sealed, const PGresult *ended)
@@ -197,7 +199,8 @@ static bool chunks_queue(struct pg_logs *self, struct pg_log **out, size_t *out_
     for (int i = 0; i < PQntuples(rows); i++) {
         struct pg_log *log = self->batch[cell_i64(rows, i, 0) - 1];
         int64_t bytes = cell_i64(rows, i, 1), end = log->durable + (int64_t)log->flight.len;
-        bool fits = bytes == log->durable; /* also when it was sealed elsewhere meanwhile: these bytes were taken before */
+        /* also when it was sealed elsewhere meanwhile: these bytes were taken before */
+        bool fits = bytes == log->durable;
         log->refused = !fits && bytes != end;
         log->unsure = !fits;
         log->late = !log->refused && cell_i64(rows, i, 2) != 0;
@@ -230,7 +233,8 @@ static void sizes_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
     pg_queue(pg, PG_logs_grow, &args);
 }
 
-/* After the commit: a seal by another server that comes then finds the row, one that came before is seen here. True: it is asked. */
+/* After the commit: a seal by another server that comes then finds the row, one that came before is seen here. True: it
+ * is asked. */
 static bool ended_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
 {
     struct pg_args args = { 0 };
@@ -271,13 +275,14 @@ static bool batch_write(struct pg_logs *self, struct err *err)
     }
     if (ok) {
         logs_sum_batch(self);
-        frozen_note(self, self->seals_flight.len > 0 ? pg->results[seals_at] : NULL, asked ? pg->results[ended_at] : NULL);
+        frozen_note(
+            self, self->seals_flight.len > 0 ? pg->results[seals_at] : NULL, asked ? pg->results[ended_at] : NULL);
     }
     mem_free(logs);
     return ok;
 }
 
-/* ---- the thread ---- */
+/* --- the thread --- */
 
 /* True: to be stopped. */
 static bool pause_briefly(struct pg_logs *self)
@@ -302,12 +307,14 @@ static bool batch_write_surely(struct pg_logs *self)
         if (batch_write(self, &why))
             return true;
         bytes_rollback(&self->writer);
-        bool passes = self->writer.pg.lost || why.code == ERR_unavailable || why.code == ERR_conflict || why.code == ERR_disk_full;
+        bool passes = self->writer.pg.lost || why.code == ERR_unavailable || why.code == ERR_conflict ||
+                      why.code == ERR_disk_full;
         if (passes && !pause_briefly(self))
             continue;
         if (self->n_batch || !self->refused) /* seals and removals that are refused again and again are told of once */
             log_error("logs.lost", "logs=%zu undone=%zu error=%s", self->n_batch,
-                      (self->seals_flight.len + self->removals_flight.len) / sizeof(struct log_key), log_quote(str_of(why.text)).z);
+                (self->seals_flight.len + self->removals_flight.len) / sizeof(struct log_key),
+                log_quote(str_of(why.text)).z);
         return false;
     }
 }
@@ -330,8 +337,8 @@ void *logs_write_run(void *arg)
     pthread_mutex_lock(&self->lock);
     for (;;) {
         bool work;
-        while (!(work = self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0 || self->noted.len > 0) && !self->stop &&
-               !logs_hash_waits(self))
+        while (!(work = self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0 || self->noted.len > 0) &&
+               !self->stop && !logs_hash_waits(self))
             pthread_cond_wait(&self->to_write, &self->lock);
         if (!self->stop && logs_hash_waits(self)) { /* what is left is found at the next start */
             pthread_mutex_unlock(&self->lock);

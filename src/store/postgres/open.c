@@ -1,9 +1,11 @@
-/* open: a database becomes a store: connection, schema, the writer's lock, key, head; and all that again when the connection was lost.
+/* open: a database becomes a store: connection, schema, the writer's lock, key, head; and all that again when the
+ * connection was lost.
  *
- * Promises: any number of servers; turns that need the store to themselves get it by a lock of their own (turn.c), and what must be alone
- * with the store is told who has it. The key of the history is DATA/verify.key, made with a new store, and must be the same on every server
- * of a site; a server without one takes it from another one of its machine and user (key.c). Fails with ERR_unreachable, ERR_forbidden,
- * ERR_not_found (no such database; or nothing in it and config.create is false), ERR_conflict (in use, foreign, newer), ERR_corrupt. */
+ * Promises: any number of servers; turns that need the store to themselves get it by a lock of their own (turn.c), and
+ * what must be alone with the store is told who has it. The key of the history is DATA/verify.key, made with a new
+ * store, and must be the same on every server of a site; a server without one takes it from another one of its machine
+ * and user (key.c). Fails with ERR_unreachable, ERR_forbidden, ERR_not_found (no such database; or nothing in it and
+ * config.create is false), ERR_conflict (in use, foreign, newer), ERR_corrupt. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdatomic.h>
@@ -35,15 +37,21 @@ static bool head_check(struct postgres_store *self, struct err *err)
     if (!head_read(&self->pg, &self->head, seal, err))
         return false;
     return chain_seal_fits(self->key, &self->head, seal) ||
-           err_set(err, ERR_corrupt, "the head of the history isn't sealed with this verify.key: the key must be that of the site's other "
-                   "servers; or the database was changed: run weir verify");
+           err_set(err, ERR_corrupt,
+               "the head of the history isn't sealed with this verify.key: the key must be that of the site's other "
+               "servers; or the database was changed: run weir verify");
 }
 
 /* A store without its first head row was never used. Ends the transaction that beginnings_look has begun. */
 static bool head_make(struct postgres_store *self, struct err *err)
 {
-    struct store_head head = { .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1, .next_executor = 1,
-                              .next_token = 1 };
+    struct store_head head = { .next_task = 1,
+        .next_spec = 1,
+        .next_lane = 1,
+        .next_class = 1,
+        .next_slot = 1,
+        .next_executor = 1,
+        .next_token = 1 };
     static const struct store_head empty;
     while (head.incarnation == 0)
         clock_entropy(&head.incarnation, sizeof head.incarnation);
@@ -54,15 +62,15 @@ static bool head_make(struct postgres_store *self, struct err *err)
     return pg_exchange(&self->pg, err);
 }
 
-/* Of servers that start at once on a new store one makes key and head, and the others wait. *out_used false: it is us; a transaction is
- * open, with the schema's lock. */
+/* Of servers that start at once on a new store one makes key and head, and the others wait. *out_used false: it is us;
+ * a transaction is open, with the schema's lock. */
 static bool beginnings_look(struct pg *pg, bool *out_used, struct err *err)
 {
     int64_t used;
     if (!pg_number(pg, PG_count_beginnings, &used, err))
         return false;
     if (!used && (!pg_exec(pg, PG_exec_begin, err) || !pg_exec(pg, PG_schema_lock, err) ||
-                  !pg_number(pg, PG_count_beginnings, &used, err) || (used && !pg_exec(pg, PG_exec_rollback, err))))
+                     !pg_number(pg, PG_count_beginnings, &used, err) || (used && !pg_exec(pg, PG_exec_rollback, err))))
         return false;
     *out_used = used != 0;
     return true;
@@ -97,11 +105,13 @@ bool pg_writable(struct pg *pg, struct err *err)
     if (!pg_words(pg, PG_session_writable, none, sizeof none, &why))
         return err_set(err, ERR_unavailable, "%s doesn't say whether it can be written", pg->place);
     if (why & 1)
-        return err_set(err, ERR_unavailable, "%s is a standby and can't be written: name the primary, or add "
-                       "target_session_attrs=read-write to the URL", pg->place);
+        return err_set(err, ERR_unavailable,
+            "%s is a standby and can't be written: name the primary, or add "
+            "target_session_attrs=read-write to the URL",
+            pg->place);
     if (why & 2)
-        return err_set(err, ERR_unavailable, "%s is read-only (default_transaction_read_only): make it writable, or name another",
-                       pg->place);
+        return err_set(err, ERR_unavailable,
+            "%s is read-only (default_transaction_read_only): make it writable, or name another", pg->place);
     return true;
 }
 
@@ -116,7 +126,8 @@ static bool lock_get(struct pg *pg, enum pg_id id, struct err *err)
     if (err->code != ERR_conflict)
         return false;
     if (pg_words(pg, PG_writer_holder, holder, sizeof holder, &pid))
-        return err_set(err, ERR_conflict, "%s is in use by %s (its process %" PRId64 "): stop that server first", pg->place, holder, pid);
+        return err_set(err, ERR_conflict, "%s is in use by %s (its process %" PRId64 "): stop that server first",
+            pg->place, holder, pid);
     return err_set(err, ERR_conflict, "%s is in use by another server: stop that one first", pg->place);
 }
 
@@ -125,7 +136,8 @@ bool writer_lock(struct pg *pg, struct err *err)
     return lock_get(pg, PG_writer_lock, err);
 }
 
-/* One server of a name. One that was killed has given its name back by the time that its connection is seen to be gone. */
+/* One server of a name. One that was killed has given its name back by the time that its connection is seen to be gone.
+ */
 static bool name_take(struct postgres_store *self, struct err *err)
 {
     struct pg *pg = &self->pg;
@@ -133,11 +145,14 @@ static bool name_take(struct postgres_store *self, struct err *err)
         return true;
     if (self->backend && !pg_number_for(pg, PG_own_backend_end, self->backend, NULL, err))
         return false;
-    if (pg_exec(pg, PG_lock_wait, err) && pg_number_for(pg, PG_server_name, (int64_t)str_hash(str_of(self->server)), NULL, err))
+    if (pg_exec(pg, PG_lock_wait, err) &&
+        pg_number_for(pg, PG_server_name, (int64_t)str_hash(str_of(self->server)), NULL, err))
         return pg_exec(pg, PG_lock_wait_long, err);
     return err->code == ERR_conflict &&
-           err_set(err, ERR_name_taken, "a server with the name %s runs on this store already: stop it (weir nodes says where it is), or "
-                   "give this one another --name", self->server);
+           err_set(err, ERR_name_taken,
+               "a server with the name %s runs on this store already: stop it (weir nodes says where it is), or "
+               "give this one another --name",
+               self->server);
 }
 
 static bool clock_ask(struct postgres_store *self, struct err *err)
@@ -155,8 +170,8 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
 {
     struct pg *pg = &self->pg;
     pooler_forget();
-    if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !clock_ask(self, err) || !pg_exec(pg, PG_session_durable, err) ||
-        !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
+    if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !clock_ask(self, err) ||
+        !pg_exec(pg, PG_session_durable, err) || !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
         return false;
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
@@ -187,7 +202,8 @@ static bool database_open(struct postgres_store *self, const struct store_config
     if (!(used || head_make(self, err)) || !head_check(self, err))
         return false;
     if (borrowed) {
-        log_event("store.key", "note=%s", log_quote(STR("the key of the history was taken from another server of this machine")).z);
+        log_event("store.key", "note=%s",
+            log_quote(STR("the key of the history was taken from another server of this machine")).z);
         return chain_key_store(config->data_dir, self->key, err);
     }
     pg_key_queue(&self->pg, config->data_dir);
@@ -216,7 +232,8 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
     buf_init(&self->tags, SIZE_MAX);
     bool ok = *self->data_dir != '\0';
     if (!ok)
-        err_set(err, ERR_invalid, "a store in PostgreSQL needs a data directory too: for the key of its history, and for uploads");
+        err_set(err, ERR_invalid,
+            "a store in PostgreSQL needs a data directory too: for the key of its history, and for uploads");
     ok = ok && sodium_init() >= 0;
     if (ok && config->create)
         ok = dir_create(config->data_dir, 0711, err);
@@ -259,8 +276,8 @@ static void pause_briefly(void)
     nanosleep(&ts, NULL);
 }
 
-/* The database may not have noticed that our connection is gone: its process would keep our lock, and might still commit. After a failover
- * there is no such process. */
+/* The database may not have noticed that our connection is gone: its process would keep our lock, and might still
+ * commit. After a failover there is no such process. */
 static bool old_backend_end(struct postgres_store *self, int backend, struct err *err)
 {
     struct pg_args args = { 0 };
@@ -278,8 +295,8 @@ static bool reopen_once(struct postgres_store *self, struct err *err)
     return writer_connect(self, false, &version, err) && writer_ready(self, err) && old_backend_end(self, backend, err);
 }
 
-/* Why it is away: each reason once, since what is in the way may show only when what was gone is back; when there are ever new ones, now
- * and then. */
+/* Why it is away: each reason once, since what is in the way may show only when what was gone is back; when there are
+ * ever new ones, now and then. */
 static void away_tell(struct postgres_store *self, const char *why, bool first)
 {
     int64_t now = clock_boot_ms();
@@ -295,8 +312,8 @@ static void away_tell(struct postgres_store *self, const char *why, bool first)
     self->tell_ms = now + TELL_MS;
 }
 
-/* The first who misses the database waits a little for it; while it stays away everybody else is told at once, but for one who tries it
- * every now and then: a host that is silent costs the whole connect_timeout. */
+/* The first who misses the database waits a little for it; while it stays away everybody else is told at once, but for
+ * one who tries it every now and then: a host that is silent costs the whole connect_timeout. */
 bool writer_reopen(struct postgres_store *self, struct err *err)
 {
     int64_t now = clock_boot_ms();
@@ -308,8 +325,8 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
     for (;;) {
         struct err why = { 0 };
         if (reopen_once(self, &why)) {
-            log_event("store.back", "place=%s timeline=%" PRId64 " away_ms=%" PRId64, log_quote(str_of(self->pg.place)).z,
-                      self->pg.timeline, clock_boot_ms() - self->away_since);
+            log_event("store.back", "place=%s timeline=%" PRId64 " away_ms=%" PRId64,
+                log_quote(str_of(self->pg.place)).z, self->pg.timeline, clock_boot_ms() - self->away_since);
             self->away_since = self->retry_ms = 0;
             self->port.reopened++;
             writer_back();

@@ -1,5 +1,5 @@
-/* others: what other servers of the same store have done: read at the beginning of a turn, and told by LISTEN on a thread with a connection
- * of its own. A hint that is lost costs little: servers take a turn every second anyway. */
+/* others: what other servers of the same store have done: read at the beginning of a turn, and told by LISTEN on a
+ * thread with a connection of its own. A hint that is lost costs little: servers take a turn every second anyway. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +38,13 @@ static bool executors_take(const PGresult *result, struct arena *arena, struct o
 }
 
 static const enum pg_id others_ids[OTHERS_COUNT] = {
-    PG_turns_others, PG_lanes_touched, PG_classes_above, PG_slots_touched, PG_executors_touched, PG_archives_touched, PG_duties,
+    PG_turns_others,
+    PG_lanes_touched,
+    PG_classes_above,
+    PG_slots_touched,
+    PG_executors_touched,
+    PG_archives_touched,
+    PG_duties,
     PG_holds_due,
 };
 
@@ -80,7 +86,8 @@ size_t others_keep(struct postgres_store *self, const struct store_head *since, 
 }
 
 /* One round trip, or none when it was expected. */
-bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err)
+bool postgres_load_others(
+    struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     PGresult **results = self->ahead.others;
@@ -110,7 +117,8 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
            pg_rows_archives(results[5], arena, &out->archives, &out->n_archives, err);
 }
 
-bool postgres_history_holds(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err)
+bool postgres_history_holds(
+    struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     struct pg_args args = { 0 };
@@ -123,7 +131,7 @@ bool postgres_history_holds(struct store *store, int64_t seq, const uint8_t hash
     return true;
 }
 
-/* --- listening ------------------------------------------------------------------------------------------------------------------------ */
+/* --- listening --- */
 
 struct listener {
     struct postgres_store *store;
@@ -185,13 +193,15 @@ bool postgres_on_others(struct store *store, void (*others)(struct str note, voi
     if (!others)
         return true;
     struct listener *listener = mem_alloc_zero(sizeof *listener);
-    *listener = (struct listener){ .store = self, .stop_fd = eventfd(0, EFD_CLOEXEC), .others = others, .owner = owner };
+    *listener =
+        (struct listener){ .store = self, .stop_fd = eventfd(0, EFD_CLOEXEC), .others = others, .owner = owner };
     int code = listener->stop_fd < 0 ? errno : pthread_create(&listener->thread, NULL, listener_run, listener);
     if (code != 0) {
         if (listener->stop_fd >= 0)
             close(listener->stop_fd);
         mem_free(listener);
-        return err_set(err, ERR_io, "the thread that listens to other servers could not be started: %s", strerror(code));
+        return err_set(
+            err, ERR_io, "the thread that listens to other servers could not be started: %s", strerror(code));
     }
     self->listener = listener;
     return true;

@@ -1,14 +1,15 @@
 /* page: the next pending tasks of a class, read while other turns go on.
  *
- * While executors drain a full queue their next claim can be foreseen: when a turn that follows one with a large claim, and changes nothing
- * of what is pending (results, mostly), is sent, the tasks that come next are asked for on a connection of its own, and the database reads
- * them while it writes the turn. A page is what ready_first would bring as long as nobody has committed since but this server, and none of
- * its turns has changed `ready` or a pending task; the head that it was read with, and the head that a turn begins with, tell. Rows are
- * written by the places that they had then, and counted: should somebody have moved them since (VACUUM FULL), the turn comes to nothing and
- * is taken again without a page.
+ * While executors drain a full queue their next claim can be foreseen: when a turn that follows one with a large claim,
+ * and changes nothing of what is pending (results, mostly), is sent, the tasks that come next are asked for on a
+ * connection of its own, and the database reads them while it writes the turn. A page is what ready_first would bring
+ * as long as nobody has committed since but this server, and none of its turns has changed `ready` or a pending task;
+ * the head that it was read with, and the head that a turn begins with, tell. Rows are written by the places that they
+ * had then, and counted: should somebody have moved them since (VACUUM FULL), the turn comes to nothing and is taken
+ * again without a page.
  *
- * Nothing depends on it: whatever goes wrong here is silent, and the rows are read as ever. Pages that were read in vain make the next ones
- * rarer. */
+ * Nothing depends on it: whatever goes wrong here is silent, and the rows are read as ever. Pages that were read in
+ * vain make the next ones rarer. */
 #include "io/clock.h"
 #include "store/postgres/postgres.h"
 #include "store/postgres/timeline.h"
@@ -87,8 +88,8 @@ static bool page_connected(struct postgres_store *self)
         return false;
     page->retry_ms = now + RETRY_MS;
     page->pg.answer_ms = ANSWER_MS;
-    if (pg_connect(&page->pg, self->url, &ignored) && pg_writable(&page->pg, &ignored) && pg_exec(&page->pg, PG_session_reader, &ignored) &&
-        pg_prepare(&page->pg, PG_FOR_PAGE, &ignored))
+    if (pg_connect(&page->pg, self->url, &ignored) && pg_writable(&page->pg, &ignored) &&
+        pg_exec(&page->pg, PG_session_reader, &ignored) && pg_prepare(&page->pg, PG_FOR_PAGE, &ignored))
         return true;
     page->pg.lost = true;
     return false;

@@ -1,12 +1,13 @@
 /* pg: one PostgreSQL connection with its statements. See pg.h.
  *
- * Owns how a connection is made, how PostgreSQL's states become our errors, and the pipeline. A connection that doesn't come about is told
- * in PostgreSQL's words with what to do; the password never stands in a text of ours.
+ * Owns how a connection is made, how PostgreSQL's states become our errors, and the pipeline. A connection that doesn't
+ * come about is told in PostgreSQL's words with what to do; the password never stands in a text of ours.
  *
- * Nothing waits for ever: a link that was cut is noticed by the kernel (keepalives, tcp_user_timeout) in about 3 s, a database that
- * stands still by the deadline of each exchange. Of several hosts the first that is what the URL wants (target_session_attrs) and isn't a
- * primary of the past (timeline.h) is taken; where nothing is known of timelines yet, all of them are asked first. One that was silent
- * lately is asked last: it costs the whole connect_timeout each time. */
+ * Nothing waits for ever: a link that was cut is noticed by the kernel (keepalives, tcp_user_timeout) in about 3 s, a
+ * database that stands still by the deadline of each exchange. Of several hosts the first that is what the URL wants
+ * (target_session_attrs) and isn't a primary of the past (timeline.h) is taken; where nothing is known of timelines
+ * yet, all of them are asked first. One that was silent lately is asked last: it costs the whole connect_timeout each
+ * time. */
 #include "store/postgres/pg.h"
 
 #include <arpa/inet.h>
@@ -25,22 +26,36 @@
 
 enum { HELD_MS = 1000 };
 enum { ANSWER_BRIEF_MS = 4000 }; /* longer than statement_timeout of session_brief */
-enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
-enum { HELLO_FIRST_MS = 6000, HELLO_MS = 3000 }; /* a pooler lets clients in and has them wait for a connection of its own */
+/* the first: longer than lock_timeout of session_turns */
+enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 };
+/* a pooler lets clients in and has them wait for a connection of its own */
+enum { HELLO_FIRST_MS = 6000, HELLO_MS = 3000 };
 enum { SILENCE_MS = 1500, SILENT_FOR_MS = 10000 }; /* the first: below the least connect_timeout that libpq knows */
-enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25,
-       OID_TID = 27 };
+enum {
+    BULK_BYTES_MAX = 256 << 20,
+    ARRAY_HEAD_BYTES = 20,
+    SERVER_VERSION_MIN = 130000,
+    OID_BYTEA = 17,
+    OID_INT8 = 20,
+    OID_TEXT = 25,
+    OID_TID = 27
+};
 
-/* ---- errors ---- */
+/* --- errors --- */
 
 /* SQLSTATE, or the start of one. The longest match stands first. */
-static const struct { const char *state; enum err_code code; bool lost; } states[] = {
-    { "53100", ERR_disk_full, false },   { "53", ERR_unavailable, false },    { "57P0", ERR_unavailable, true },
-    { "08", ERR_unavailable, true },     { "25006", ERR_unavailable, false }, { "25P03", ERR_unavailable, true },
-    { "XX001", ERR_corrupt, false },     { "XX002", ERR_corrupt, false },     { "58P01", ERR_corrupt, false }, /* a file is gone */
-    { "58", ERR_io, false },
-    { "40P01", ERR_conflict, false },    { "40", ERR_unavailable, false },    { "55P03", ERR_conflict, false },
-    { "57014", ERR_unavailable, false }, { "42501", ERR_forbidden, false },   { "22021", ERR_invalid, false },
+static const struct {
+    const char *state;
+    enum err_code code;
+    bool lost;
+} states[] = {
+    { "53100", ERR_disk_full, false }, { "53", ERR_unavailable, false }, { "57P0", ERR_unavailable, true },
+    { "08", ERR_unavailable, true }, { "25006", ERR_unavailable, false }, { "25P03", ERR_unavailable, true },
+    /* a file is gone */
+    { "XX001", ERR_corrupt, false }, { "XX002", ERR_corrupt, false }, { "58P01", ERR_corrupt, false },
+    { "58", ERR_io, false }, { "40P01", ERR_conflict, false }, { "40", ERR_unavailable, false },
+    { "55P03", ERR_conflict, false }, { "57014", ERR_unavailable, false }, { "42501", ERR_forbidden, false },
+    { "22021", ERR_invalid, false },
     { "3F000", ERR_forbidden, false }, /* no schema of the search_path is there, or may be used */
 };
 
@@ -82,7 +97,7 @@ static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, str
     return err_set(err, code, "%s: %s (PostgreSQL %s)", what, text, state ? state : "-");
 }
 
-/* ---- opening ---- */
+/* --- opening --- */
 
 static void place_name(struct pg *pg)
 {
@@ -90,38 +105,50 @@ static void place_name(struct pg *pg)
     if (host && *host == '/')
         snprintf(pg->place, sizeof pg->place, "database \"%s\" at %s", db ? db : "", host);
     else
-        snprintf(pg->place, sizeof pg->place, "database \"%s\" at %s:%s", db ? db : "", host ? host : "", port ? port : "");
+        snprintf(
+            pg->place, sizeof pg->place, "database \"%s\" at %s:%s", db ? db : "", host ? host : "", port ? port : "");
 }
 
 /* libpq gives no SQLSTATE for a connection that didn't come about. */
 static bool connect_fail(struct pg *pg, struct err *err)
 {
-    static const struct { const char *words; enum err_code code; const char *advice; } causes[] = {
+    static const struct {
+        const char *words;
+        enum err_code code;
+        const char *advice;
+    } causes[] = {
         { "too many connections", ERR_unreachable,
-          "let it take more (max_connections, CONNECTION LIMIT of the role or database), or stop a client" },
+            "let it take more (max_connections, CONNECTION LIMIT of the role or database), or stop a client" },
         { "connection slots are reserved", ERR_unreachable, "let it take more (max_connections), or stop a client" },
         { "too many clients", ERR_unreachable, "let it take more (max_connections), or stop a client" },
-        { "not currently accepting connections", ERR_unreachable, "allow them: ALTER DATABASE NAME ALLOW_CONNECTIONS true" },
-        { "certificate expired", ERR_untrusted, "the client certificate of this server (sslcert in the URL) has expired: renew it" },
+        { "not currently accepting connections", ERR_unreachable,
+            "allow them: ALTER DATABASE NAME ALLOW_CONNECTIONS true" },
+        { "certificate expired", ERR_untrusted,
+            "the client certificate of this server (sslcert in the URL) has expired: renew it" },
         { "certificate has expired", ERR_untrusted, "the database's certificate has expired: renew it there" },
-        { "certificate", ERR_untrusted, "sslrootcert in the URL must name the CA of the database's certificate, the host be named as in "
-          "it, and it must not have expired" },
-        { "authentication failed", ERR_forbidden, "check the user and the password (in the URL, ~/.pgpass or PGPASSWORD)" },
+        { "certificate", ERR_untrusted,
+            "sslrootcert in the URL must name the CA of the database's certificate, the host be named as in "
+            "it, and it must not have expired" },
+        { "authentication failed", ERR_forbidden,
+            "check the user and the password (in the URL, ~/.pgpass or PGPASSWORD)" },
         { "no password supplied", ERR_forbidden, "give a password in the URL, ~/.pgpass or PGPASSWORD" },
         { "pg_hba.conf", ERR_forbidden, "the database's pg_hba.conf must let this host and user in" },
         { "is not permitted to log in", ERR_forbidden, "give the role the right to log in" },
         { "permission denied for database", ERR_forbidden, "grant CONNECT on the database to this user" },
         { "role \"", ERR_forbidden, "create the user (createuser), or name another one in the URL" },
         { "database \"", ERR_not_found, "create it: createdb --encoding UTF8 --template template0 NAME" },
-        { "in recovery mode", ERR_unreachable, "it has crashed and recovers: it is tried again; its log says why (a full disk does that)" },
+        { "in recovery mode", ERR_unreachable,
+            "it has crashed and recovers: it is tried again; its log says why (a full disk does that)" },
         { "not yet accepting connections", ERR_unreachable, "it starts up: it is tried again" },
         { "starting up", ERR_unreachable, "it starts up: it is tried again" },
         { "shutting down", ERR_unreachable, "it ends: start it again" },
         { "No space left on device", ERR_unreachable, "the disk of PostgreSQL is full: make room there" },
         { "could not write init file", ERR_unreachable, "the disk of PostgreSQL may be full: make room there" },
         { "max_client_conn", ERR_unreachable, "let pgbouncer take more clients (max_client_conn), or stop one" },
-        { "no such user", ERR_forbidden, "pgbouncer doesn't know the user: add it to its auth_file, or name another one in the URL" },
-        { "does not support SSL", ERR_unreachable, "switch ssl on in that PostgreSQL, or say another sslmode in the URL" },
+        { "no such user", ERR_forbidden,
+            "pgbouncer doesn't know the user: add it to its auth_file, or name another one in the URL" },
+        { "does not support SSL", ERR_unreachable,
+            "switch ssl on in that PostgreSQL, or say another sslmode in the URL" },
         { "missing \"=\"", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
         { "invalid ", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
     };
@@ -144,15 +171,17 @@ static bool server_fits(struct pg *pg, struct err *err)
 {
     const char *encoding = PQparameterStatus(pg->conn, "server_encoding");
     if (PQserverVersion(pg->conn) < SERVER_VERSION_MIN)
-        return err_set(err, ERR_conflict, "%s is PostgreSQL %d: 13 or newer is needed", pg->place, PQserverVersion(pg->conn) / 10000);
+        return err_set(err, ERR_conflict, "%s is PostgreSQL %d: 13 or newer is needed", pg->place,
+            PQserverVersion(pg->conn) / 10000);
     if (!encoding || strcmp(encoding, "UTF8") != 0)
-        return err_set(err, ERR_conflict, "%s has the encoding %s: it must be UTF8 (createdb --encoding UTF8 --template template0)",
-                       pg->place, encoding ? encoding : "?");
+        return err_set(err, ERR_conflict,
+            "%s has the encoding %s: it must be UTF8 (createdb --encoding UTF8 --template template0)", pg->place,
+            encoding ? encoding : "?");
     return true;
 }
 
-/* Notices ("relation exists, skipping") are nobody's, but one: a commit whose wait for the synchronous standby was broken off is answered
- * as done, though only the primary has it. */
+/* Notices ("relation exists, skipping") are nobody's, but one: a commit whose wait for the synchronous standby was
+ * broken off is answered as done, though only the primary has it. */
 static void notice_take(void *owner, const PGresult *result)
 {
     struct pg *pg = owner;
@@ -161,13 +190,14 @@ static void notice_take(void *owner, const PGresult *result)
         pg->unsure = true;
 }
 
-/* host, port: "": as the URL says. Who starts is patient; later a silent host is one that is gone, and another may be there. */
+/* host, port: "": as the URL says. Who starts is patient; later a silent host is one that is gone, and another may be
+ * there. */
 static bool host_connect(struct pg *pg, const char *url, const char *host, const char *port, struct err *err)
 {
     static _Atomic bool reached;
     /* What stands before the URL it may say otherwise; what stands behind, not. An empty value is as none. */
-    const char *keys[] = { "connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
-                           "client_encoding", "application_name", "host", "port", NULL };
+    const char *keys[] = { "connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count",
+        "tcp_user_timeout", "dbname", "client_encoding", "application_name", "host", "port", NULL };
     const char *values[] = { reached ? "2" : "5", "1", "1", "3", "3000", url, "UTF8", pg->name, host, port, NULL };
     bool patient = !reached;
     pg->lost = pg->unsure = pg->silent = pg->hello = false;
@@ -180,12 +210,14 @@ static bool host_connect(struct pg *pg, const char *url, const char *host, const
     place_name(pg);
     pg->answer_by_ms = clock_boot_ms() + (patient ? HELLO_FIRST_MS : HELLO_MS);
     pg->hello = true;
-    bool ok = server_fits(pg, err) && pooler_check(pg, keys, values, err) && pg_exec(pg, PG_session, err) && timeline_check(pg, err) &&
-              pg_exec(pg, PG_session_keepalive, err);
+    bool ok = server_fits(pg, err) && pooler_check(pg, keys, values, err) && pg_exec(pg, PG_session, err) &&
+              timeline_check(pg, err) && pg_exec(pg, PG_session_keepalive, err);
     pg->hello = false;
     if (!ok && pg->silent)
-        err_set(err, ERR_unreachable, "the store: %s accepts connections and doesn't answer: is it overloaded, or has a pooler in front "
-                "of it no connection left (pgbouncer: default_pool_size, at least 10 for each server of Weir)?", pg->place);
+        err_set(err, ERR_unreachable,
+            "the store: %s accepts connections and doesn't answer: is it overloaded, or has a pooler in front "
+            "of it no connection left (pgbouncer: default_pool_size, at least 10 for each server of Weir)?",
+            pg->place);
     return ok;
 }
 
@@ -235,8 +267,9 @@ static size_t list_count(const char *list)
     return n;
 }
 
-/* A new data directory knows no timeline: every host is asked for its own before one of them is believed, or a primary of the past that
- * stands first in the URL would be taken beside its successor. One that can't be asked is told of: it might be the successor. */
+/* A new data directory knows no timeline: every host is asked for its own before one of them is believed, or a primary
+ * of the past that stands first in the URL would be taken beside its successor. One that can't be asked is told of: it
+ * might be the successor. */
 static void hosts_ask(const struct pg *like, const char *url, const char *hosts, const char *ports)
 {
     size_t n = list_count(hosts);
@@ -252,8 +285,9 @@ static void hosts_ask(const struct pg *like, const char *url, const char *hosts,
     }
 }
 
-/* libpq goes from host to host by itself, but stops at one that we refuse: so it gets them one by one. The one that was good last comes
- * first, and one that was silent last: it may be a machine that is gone, and cost the whole connect_timeout. */
+/* libpq goes from host to host by itself, but stops at one that we refuse: so it gets them one by one. The one that was
+ * good last comes first, and one that was silent last: it may be a machine that is gone, and cost the whole
+ * connect_timeout. */
 static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, const char *ports, struct err *err)
 {
     static _Atomic size_t good;
@@ -274,14 +308,16 @@ static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, con
         if (last[at] != (i >= n))
             continue;
         if (!list_item(hosts, at, host) || !list_item(ports, at, port))
-            return err_set(err, ERR_invalid, "the store: the hosts and ports of the URL don't fit together: HOST:PORT,HOST:PORT");
+            return err_set(
+                err, ERR_invalid, "the store: the hosts and ports of the URL don't fit together: HOST:PORT,HOST:PORT");
         if (host_try(pg, url, at, host, port, &one)) {
             good = at;
             return true;
         }
         pg_close(pg);
         pg->lost = true;
-        if (tried++ == 0 || one.code != ERR_unreachable) /* what can be helped is told rather than that one of them is away */
+        /* what can be helped is told rather than that one of them is away */
+        if (tried++ == 0 || one.code != ERR_unreachable)
             why = one;
     }
     return err_set(err, why.code, "%s", why.text);
@@ -299,7 +335,8 @@ bool pg_connect(struct pg *pg, const char *url, struct err *err)
         ports = strcmp(at->keyword, "port") == 0 ? at->val : ports;
         addresses = strcmp(at->keyword, "hostaddr") == 0 ? at->val : addresses;
     }
-    bool ok = addresses || list_count(hosts) < 2 ? host_connect(pg, url, "", "", err) : hosts_connect(pg, url, hosts, ports, err);
+    bool ok = addresses || list_count(hosts) < 2 ? host_connect(pg, url, "", "", err)
+                                                 : hosts_connect(pg, url, hosts, ports, err);
     PQconninfoFree(options);
     return ok;
 }
@@ -317,7 +354,8 @@ void pg_close(struct pg *pg)
 
 void pg_look(struct pg *pg)
 {
-    for (int rounds = 0; !pg->lost && rounds < LOOKS_MAX; rounds++) { /* the last words of the database come before the end */
+    /* the last words of the database come before the end */
+    for (int rounds = 0; !pg->lost && rounds < LOOKS_MAX; rounds++) {
         struct pollfd fd = { .fd = PQsocket(pg->conn), .events = POLLIN };
         if (poll(&fd, 1, 0) <= 0)
             return;
@@ -348,8 +386,8 @@ static bool answer_wait(struct pg *pg)
     return true;
 }
 
-/* The last result of a text, as PQexec gives it; NULL: the connection is lost. Only while a connection is made there is a time limit: the
- * steps of a schema may last. */
+/* The last result of a text, as PQexec gives it; NULL: the connection is lost. Only while a connection is made there is
+ * a time limit: the steps of a schema may last. */
 static PGresult *text_result(struct pg *pg, const char *text, const char *arg)
 {
     PGresult *last = NULL, *next;
@@ -400,7 +438,7 @@ bool pg_brief(struct pg *pg, struct err *err)
     return pg_exec(pg, PG_session_brief, err);
 }
 
-/* ---- statements that met a lock ---- */
+/* --- statements that met a lock --- */
 
 static _Atomic int64_t held_until[PG_COUNT], held_last;
 
@@ -460,7 +498,7 @@ bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out
     return ok;
 }
 
-/* ---- the pipeline ---- */
+/* --- the pipeline --- */
 
 void pg_clear(struct pg *pg)
 {
@@ -525,7 +563,8 @@ bool pg_exchange(struct pg *pg, struct err *err)
     pg->answer_by_ms = clock_boot_ms() + (pg->answer_ms ? pg->answer_ms : ANSWER_MS);
     memset(pg->results, 0, sizeof pg->results);
     if (pg->lost)
-        return err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place, pg->conn ? PQerrorMessage(pg->conn) : "");
+        return err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place,
+            pg->conn ? PQerrorMessage(pg->conn) : "");
     for (size_t i = 0; i < pg->n_queue && !pg->lost; i++) {
         pg->results[i] = result_take(pg);
         if (ok && !result_good(pg->results[i]))
@@ -535,11 +574,12 @@ bool pg_exchange(struct pg *pg, struct err *err)
         pg->lost = true;
         if (ok)
             ok = err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place,
-                         pg->silent ? "it doesn't answer" : PQerrorMessage(pg->conn));
+                pg->silent ? "it doesn't answer" : PQerrorMessage(pg->conn));
     }
     if (ok && refused)
         ok = held_refuse(err);
-    if (ok && pg->unsure) { /* what was committed is looked for on a new connection, which waits for the standby first */
+    /* what was committed is looked for on a new connection, which waits for the standby first */
+    if (ok && pg->unsure) {
         pg->lost = true;
         ok = err_set(err, ERR_unavailable, "%s didn't wait for its synchronous standby", pg->place);
     }
@@ -597,7 +637,7 @@ bool pg_prepare(struct pg *pg, unsigned users, struct err *err)
     return ok;
 }
 
-/* ---- arrays ---- */
+/* --- arrays --- */
 
 static void number_put(char *out, uint32_t n)
 {
@@ -659,7 +699,10 @@ bool bulk_args(struct pg_bulk *bulk, struct pg_args *args)
     ASSERT(bulk->at == 0);
     for (size_t i = 0; i < bulk->n_columns; i++) {
         struct buf *column = &bulk->columns[i];
-        uint32_t oid = bulk->types[i] == 'i' ? OID_INT8 : bulk->types[i] == 't' ? OID_TEXT : bulk->types[i] == 'p' ? OID_TID : OID_BYTEA;
+        uint32_t oid = bulk->types[i] == 'i'   ? OID_INT8
+                       : bulk->types[i] == 't' ? OID_TEXT
+                       : bulk->types[i] == 'p' ? OID_TID
+                                               : OID_BYTEA;
         if (column->full)
             return false;
         number_put(column->ptr, 1); /* dimensions */
@@ -678,7 +721,7 @@ void bulk_release(struct pg_bulk *bulk)
         buf_release(&bulk->columns[i]);
 }
 
-/* ---- cells ---- */
+/* --- cells --- */
 
 int64_t cell_i64(const PGresult *result, int row, int column)
 {

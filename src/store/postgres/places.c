@@ -1,11 +1,11 @@
 /* places: the physical places (ctid) of the rows that every turn updates. See places.sql.
  *
- * Rows are looked up by their keys, which clears a page of old versions on the way, until the head's own place says that they can't be
- * cleared away (it is on another page again and again): then each turn pays for a few looks by place instead of for all versions since
- * somebody opened a snapshot. A look by place clears nothing, so the head's page is walked too (head_clear): when the snapshot is gone the
- * head stays where it is, and keys are used again. A place is a hint, and whatever is learned here is checked by the statement that uses
- * it. One that lies behind the end of its table (VACUUM has cut it) makes the statement fail: then all is forgotten, and the turn taken
- * again. */
+ * Rows are looked up by their keys, which clears a page of old versions on the way, until the head's own place says
+ * that they can't be cleared away (it is on another page again and again): then each turn pays for a few looks by place
+ * instead of for all versions since somebody opened a snapshot. A look by place clears nothing, so the head's page is
+ * walked too (head_clear): when the snapshot is gone the head stays where it is, and keys are used again. A place is a
+ * hint, and whatever is learned here is checked by the statement that uses it. One that lies behind the end of its
+ * table (VACUUM has cut it) makes the statement fail: then all is forgotten, and the turn taken again. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -115,7 +115,8 @@ void places_head(struct postgres_store *self, const PGresult *result)
 }
 
 /* Numbers are given in their order: what comes from elsewhere than a list of all leaves no gap. */
-static void row_learn(struct places *places, enum placed what, const PGresult *result, int row, int id_column, int column, bool listed)
+static void row_learn(
+    struct places *places, enum placed what, const PGresult *result, int row, int id_column, int column, bool listed)
 {
     struct placed_rows *rows = &places->rows[what];
     int64_t id = cell_i64(result, row, id_column);
@@ -135,7 +136,8 @@ static void row_learn(struct places *places, enum placed what, const PGresult *r
     (void)cell_place(result, row, column, place->at);
 }
 
-static void rows_learn(struct places *places, enum placed what, const PGresult *result, int id_column, int column, bool listed)
+static void rows_learn(
+    struct places *places, enum placed what, const PGresult *result, int id_column, int column, bool listed)
 {
     for (int i = 0; result && i < PQntuples(result); i++)
         row_learn(places, what, result, i, id_column, column, listed);
@@ -189,7 +191,8 @@ static bool touched_at(const struct postgres_store *self, enum placed what)
 
 void touched_queue(struct postgres_store *self, enum placed what, int64_t since)
 {
-    static const enum pg_id plain[] = { PG_lanes_touched, PG_executors_touched }, at[] = { PG_lanes_touched_at, PG_executors_touched_at };
+    static const enum pg_id plain[] = { PG_lanes_touched, PG_executors_touched },
+                            at[] = { PG_lanes_touched_at, PG_executors_touched_at };
     struct pg_bulk *bulk = &self->pg.bulk;
     struct pg_args args = { 0 };
     arg_i64(&args, since);
@@ -198,8 +201,7 @@ void touched_queue(struct postgres_store *self, enum placed what, int64_t since)
         return;
     }
     bulk_begin(bulk, "ip");
-    MAP_EACH(&self->places.rows[what].map, e)
-    {
+    MAP_EACH (&self->places.rows[what].map, e) {
         bulk_i64(bulk, (int64_t)e->key);
         bulk_bytes(bulk, ((const struct row_place *)e->value)->at, PLACE_BYTES);
     }

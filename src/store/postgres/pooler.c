@@ -1,9 +1,10 @@
 /* pooler: see pooler.h.
  *
- * A pooler is recognised by the number of the database's process: libpq was told another one than the database says itself. Whether it
- * lends connections in turn is tried, not read from its settings: while a second connection has a transaction open, the first must keep
- * its process and the second must have another one. A pooler that lends gives the process that was used last, which is the first's, to the
- * second. The result counts until the engine's connection is made again. */
+ * A pooler is recognised by the number of the database's process: libpq was told another one than the database says
+ * itself. Whether it lends connections in turn is tried, not read from its settings: while a second connection has a
+ * transaction open, the first must keep its process and the second must have another one. A pooler that lends gives the
+ * process that was used last, which is the first's, to the second. The result counts until the engine's connection is
+ * made again. */
 #include "store/postgres/pooler.h"
 
 #include <stdatomic.h>
@@ -14,7 +15,8 @@
 enum { TRIES = 3, SUSPECT_MS = 2000 };
 
 static _Atomic bool fits; /* the pooler in front keeps connections apart */
-static _Atomic int64_t lent_until; /* boot ms: it was seen not to, though its tries went well: other clients had been busy */
+/* boot ms: it was seen not to, though its tries went well: other clients had been busy */
+static _Atomic int64_t lent_until;
 
 void pooler_forget(void)
 {
@@ -23,14 +25,18 @@ void pooler_forget(void)
 
 static bool pooler_refuse(const struct pg *pg, const char *why, struct err *err)
 {
-    return err_set(err, ERR_conflict, "%s: set pool_mode = session for it in pgbouncer.ini, or name PostgreSQL itself in the URL: the "
-                   "pooler lends connections by transaction or statement (%s), and locks, prepared statements and notifications live in a "
-                   "connection", pg->place, why);
+    return err_set(err, ERR_conflict,
+        "%s: set pool_mode = session for it in pgbouncer.ini, or name PostgreSQL itself in the URL: the "
+        "pooler lends connections by transaction or statement (%s), and locks, prepared statements and notifications "
+        "live in a "
+        "connection",
+        pg->place, why);
 }
 
 bool pooler_lent(struct pg *pg, const char *state, struct err *err)
 {
-    bool lent = pg->backend && pg->backend != PQbackendPID(pg->conn) && state && (!strcmp(state, "26000") || !strcmp(state, "42P05"));
+    bool lent = pg->backend && pg->backend != PQbackendPID(pg->conn) && state &&
+                (!strcmp(state, "26000") || !strcmp(state, "42P05"));
     if (!lent)
         return false;
     fits = false;

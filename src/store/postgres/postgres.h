@@ -1,4 +1,5 @@
-/* postgres: the PostgreSQL store's parts, for each other; private to store/postgres (store.c calls those that open and operate). */
+/* postgres: the PostgreSQL store's parts, for each other; private to store/postgres (store.c calls those that open and
+ * operate). */
 #ifndef WEIR_STORE_POSTGRES_POSTGRES_H
 #define WEIR_STORE_POSTGRES_POSTGRES_H
 
@@ -13,20 +14,21 @@ enum { TOLD_MAX = 4 };
 enum { OTHERS_COUNT = 8 }; /* statements of load_others */
 
 enum { PLACE_BYTES = 6 };
-struct ready_place { /* where the rows of a pending task stand: a row keeps its place until it is written, and only turns write these */
+/* where the rows of a pending task stand: a row keeps its place until it is written, and only turns write these */
+struct ready_place {
     char ready[PLACE_BYTES], task[PLACE_BYTES];
 };
 
-struct ahead { /* ahead.c: what came before it was asked for, good until the turn is over; all in `arena` */
-    struct map tasks;         /* id -> struct task: also those that came with ready_first */
-    struct map edges;         /* pred -> its edges */
-    struct map lives;         /* task -> struct attempt */
-    struct map places;        /* task -> struct ready_place: those that came with ready_first */
-    struct map archives;      /* lane -> struct archive: locked */
-    struct map classes;       /* that have pending tasks; known once ready_first was asked for many */
-    size_t n_asked;           /* of it */
+struct ahead {           /* ahead.c: what came before it was asked for, good until the turn is over; all in `arena` */
+    struct map tasks;    /* id -> struct task: also those that came with ready_first */
+    struct map edges;    /* pred -> its edges */
+    struct map lives;    /* task -> struct attempt */
+    struct map places;   /* task -> struct ready_place: those that came with ready_first */
+    struct map archives; /* lane -> struct archive: locked */
+    struct map classes;  /* that have pending tasks; known once ready_first was asked for many */
+    size_t n_asked;      /* of it */
     bool classes_known;
-    struct turn_needs needs;  /* by the next begin */
+    struct turn_needs needs; /* by the next begin */
     PGresult *others[OTHERS_COUNT];
     int64_t others_since; /* the commit that they follow */
     struct arena arena;
@@ -36,8 +38,8 @@ enum placed { PLACED_LANES, PLACED_EXECUTORS, PLACED_COUNT };
 struct places { /* places.c: where rows stand that every turn writes, as far as this server knows */
     char head[PLACE_BYTES], mark[PLACE_BYTES];
     bool head_known, mark_known;
-    bool crowded; /* somebody's snapshot keeps their old versions */
-    uint32_t page; /* the head's */
+    bool crowded;                /* somebody's snapshot keeps their old versions */
+    uint32_t page;               /* the head's */
     int64_t moves, counted_from; /* how often it was another one, and since which commit that is counted */
     struct placed_rows {
         struct map map;   /* id -> its place, in `arena` */
@@ -47,15 +49,15 @@ struct places { /* places.c: where rows stand that every turn writes, as far as 
     struct arena arena;
 };
 
-struct floors { /* floors.c: from where on pending tasks are looked for, while it is crowded */
-    struct map map;  /* class -> struct floor, in `arena` */
-    int64_t commit;  /* as of which they are true, but for the news; -1: none are */
-    int64_t *news;   /* tasks that others made pending, whose keys aren't looked at yet */
+struct floors {     /* floors.c: from where on pending tasks are looked for, while it is crowded */
+    struct map map; /* class -> struct floor, in `arena` */
+    int64_t commit; /* as of which they are true, but for the news; -1: none are */
+    int64_t *news;  /* tasks that others made pending, whose keys aren't looked at yet */
     size_t n_news;
     struct arena arena;
 };
 
-struct page { /* page.c: the next pending tasks of a class, read beside the turns */
+struct page {               /* page.c: the next pending tasks of a class, read beside the turns */
     struct pg pg;           /* a connection of its own, made with the first page */
     int64_t class_id, n;    /* what was asked for */
     int64_t first, commit;  /* the commit before it was asked for; the newest that has left it true */
@@ -75,10 +77,10 @@ struct postgres_store {
     char away_why[240]; /* what the last try came to */
     char away_told[TOLD_MAX][240]; /* and what the log was told of */
     size_t n_told;
-    int64_t tell_ms; /* one more isn't before then */
-    int64_t clock_asked; /* boot ms: the database was asked for the time */
+    int64_t tell_ms;            /* one more isn't before then */
+    int64_t clock_asked;        /* boot ms: the database was asked for the time */
     char server[PG_NAME_BYTES]; /* its name; empty: none */
-    int lock_fd; /* of the data directory */
+    int lock_fd;                /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];
     struct store_head head; /* as of the last commit */
     int64_t sure;           /* the last commit of which it is known that the synchronous standby has it */
@@ -89,11 +91,12 @@ struct postgres_store {
     char instance[40];      /* this process: whose mark our commits carry */
     int64_t nonce;          /* the mark of the last commit */
     struct listener *listener;
-    _Atomic int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
+    /* the database's process that serves us: ended by us when the connection is lost and it lives on */
+    _Atomic int backend;
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
     struct tagger tagger;
-    struct buf tags;                /* of the turn */
+    struct buf tags; /* of the turn */
     struct ahead ahead;
     struct page page;
     struct places places;
@@ -107,7 +110,8 @@ static inline struct postgres_store *postgres_of(struct store *store)
 
 struct store *postgres_store_open(const struct store_config *config, struct err *err);
 struct reader *postgres_reader_open(const struct store_config *config, struct err *err);
-bool postgres_verify(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+bool postgres_verify(
+    const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
 
 /* open.c. writer_reopen: after the connection was lost: a new one. Tries for REOPEN_MS after the
  * loss, then once a call; ERR_unavailable. */
@@ -115,15 +119,16 @@ bool writer_reopen(struct postgres_store *self, struct err *err);
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err); /* out_seal may be NULL */
 void postgres_store_close(struct store *store);
 bool pg_writable(struct pg *pg, struct err *err);
-/* pg_key_queue: tells the store, in the transaction that is open, that the key of its history is in this directory. pg_key_borrow: the key
- * that another one of this machine and user has told of; before pg_prepare, too. */
+/* pg_key_queue: tells the store, in the transaction that is open, that the key of its history is in this directory.
+ * pg_key_borrow: the key that another one of this machine and user has told of; before pg_prepare, too. */
 void pg_key_queue(struct pg *pg, const char *data_dir);
 bool pg_key_borrow(struct pg *pg, uint8_t out[CHAIN_KEY_BYTES]);
 bool writer_lock(struct pg *pg, struct err *err); /* before pg_prepare; ERR_conflict says who has it */
 
-/* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a schema that is too new or too old. schema_ours: of
- * a version that passed: can it be read; exactly: do we know all of it. schema_know: tells the servers to come what we know, while the
- * connection lives; before schema_check. schema_make: all of it, in the caller's transaction, into an empty database. */
+/* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a schema that is too new or too
+ * old. schema_ours: of a version that passed: can it be read; exactly: do we know all of it. schema_know: tells the
+ * servers to come what we know, while the connection lives; before schema_check. schema_make: all of it, in the
+ * caller's transaction, into an empty database. */
 bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err);
 bool pg_schema_ours(struct pg *pg, int64_t version, bool exactly, struct err *err);
 bool pg_schema_older(int64_t version);
@@ -137,13 +142,14 @@ void postgres_rollback(struct store *store);
 bool postgres_writable(struct store *store);
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err);
 /* head_queue: place: where it was read in this transaction; NULL: it wasn't. */
-void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
-    const char *place);
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head,
+    const struct store_head *before, const char *place);
 
-/* floors.c. floors_current: in a turn, is it crowded? Then what is remembered is true as of its head. floors_look: as ready_tasks, from
- * the floor on; floors_args: class, n and the floor; false: without one. floors_learn: of a result that has passed over nobody;
- * floors_none: the class has nothing pending. floors_empty: so, as is known. floors_commit: what a turn is about to add, floors_follow: it
- * is the commit after that one. floors_others: what others did since. */
+/* floors.c. floors_current: in a turn, is it crowded? Then what is remembered is true as of its head. floors_look: as
+ * ready_tasks, from the floor on; floors_args: class, n and the floor; false: without one. floors_learn: of a result
+ * that has passed over nobody; floors_none: the class has nothing pending. floors_empty: so, as is known.
+ * floors_commit: what a turn is about to add, floors_follow: it is the commit after that one. floors_others: what
+ * others did since. */
 bool floors_current(struct postgres_store *self);
 bool floors_look(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out, struct err *err);
 bool floors_args(struct postgres_store *self, int64_t class_id, int64_t n, struct pg_args *out);
@@ -156,10 +162,10 @@ void floors_others(struct postgres_store *self, const struct store_head *since, 
 void floors_forget(struct postgres_store *self);
 void floors_release(struct postgres_store *self);
 
-/* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that has read it, its
- * place in the last column.
- * places_load: in a turn; once, when it is crowded. places_follow: the last exchange was a commit. touched_queue: rows that others wrote
- * since; touched_learn: what came of it. place_of_row: NULL: by its key. */
+/* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that
+ * has read it, its place in the last column. places_load: in a turn; once, when it is crowded. places_follow: the last
+ * exchange was a commit. touched_queue: rows that others wrote since; touched_learn: what came of it. place_of_row:
+ * NULL: by its key. */
 size_t places_head_queue(struct postgres_store *self);
 void places_head(struct postgres_store *self, const PGresult *result);
 bool places_load(struct postgres_store *self, struct err *err);
@@ -173,36 +179,43 @@ bool touched_row(enum placed what, const PGresult *result, int row); /* false: i
 void touched_learn(struct postgres_store *self, enum placed what, const PGresult *result);
 
 /* reader.c: the events of a row of turns_since and its kind */
-bool pg_turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err);
+bool pg_turn_unpack(
+    const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err);
 
 /* others.c: what other servers do */
-bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
-bool postgres_history_holds(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
-bool postgres_on_others(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
+bool postgres_load_others(
+    struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
+bool postgres_history_holds(
+    struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
+bool postgres_on_others(
+    struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
 void listener_stop(struct postgres_store *self);
 void others_queue(struct postgres_store *self, const struct store_head *since);
 /* others_keep: takes the results of others_queue, from place `first` on, for load_others. The place behind them. */
 size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first);
 
 /* ahead.c: rows that come before they are asked for. The finders copy into the arena; false: it isn't here. */
-bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
+bool postgres_archive_lock(
+    struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
 bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
 bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err);
 void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins); /* sends the statements */
-bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err); /* their results */
-bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err); /* rows that are locked now */
+/* their results */
+bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err);
+/* rows that are locked now */
+bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err);
 void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */
 bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
-bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most, struct edge **out,
-                    size_t *out_n); /* load_outs */
+bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
+    struct edge **out, size_t *out_n); /* load_outs */
 bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out);
 void ahead_task_put(struct postgres_store *self, const struct task *row); /* its strings are in ahead.arena */
 void ahead_forget(struct postgres_store *self);
 void ahead_release(struct postgres_store *self);
 
-/* page.c. page_look: a turn has begun; has anybody else committed since? page_take: within a wide turn; false: it isn't here. page_wish: a
- * claim of this turn has taken n of a class, and there may be more. page_ask: a turn is on its way. page_follow: it is committed; NULL: it
- * came to nothing. */
+/* page.c. page_look: a turn has begun; has anybody else committed since? page_take: within a wide turn; false: it isn't
+ * here. page_wish: a claim of this turn has taken n of a class, and there may be more. page_ask: a turn is on its way.
+ * page_follow: it is committed; NULL: it came to nothing. */
 void page_look(struct postgres_store *self);
 bool page_take(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out);
 void page_wish(struct postgres_store *self, int64_t class_id, int64_t n);
@@ -211,7 +224,8 @@ void page_follow(struct postgres_store *self, const struct changes *changes);
 void page_close(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
-bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
+bool writer_ask(
+    struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
 extern const struct store_ops postgres_ops;
 
 #endif

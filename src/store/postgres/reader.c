@@ -1,8 +1,8 @@
 /* reader: what the api shows, on a connection of its own.
  *
- * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. A connection that is lost, before
- * a call or in the midst of it, is made anew once, and the call done again; while the database is away every call fails with
- * ERR_unavailable or ERR_unreachable, quickly. Who has time asks before (reader_present). */
+ * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. A connection
+ * that is lost, before a call or in the midst of it, is made anew once, and the call done again; while the database is
+ * away every call fails with ERR_unavailable or ERR_unreachable, quickly. Who has time asks before (reader_present). */
 #include "store/postgres/reader.h"
 
 #include <sodium.h>
@@ -54,7 +54,8 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
 static bool in_time(const struct postgres_reader *self, struct err *err)
 {
     return self->limit_ms == 0 || clock_boot_ms() < self->limit_ms ||
-           err_set(err, ERR_unavailable, "the database of the store is slow: what was asked for couldn't be read in time");
+           err_set(
+               err, ERR_unavailable, "the database of the store is slow: what was asked for couldn't be read in time");
 }
 
 bool reader_ready(struct postgres_reader *self, struct err *err)
@@ -76,7 +77,8 @@ bool reader_ready(struct postgres_reader *self, struct err *err)
     return false;
 }
 
-bool reader_ask(struct postgres_reader *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+bool reader_ask(
+    struct postgres_reader *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     struct err why = { 0 };
     bool current = timeline_current(&self->pg);
@@ -128,7 +130,7 @@ void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *
     ASSERT(fits);
 }
 
-/* ---- views ---- */
+/* --- views --- */
 
 static bool edge_view_fill(struct cells *c, struct arena *arena, struct edge_view *out, struct err *err)
 {
@@ -166,8 +168,8 @@ static bool view_whole(const struct task_view *view)
     return view->task.grant == 0 && view->task.ins == 0 && !(view->task.marks & MARK_OUTPUTS);
 }
 
-/* Rows of attempts, needs and outputs stand in the order of the views, the task's number first; *row goes on to those of the next view.
- * How many are this one's. */
+/* Rows of attempts, needs and outputs stand in the order of the views, the task's number first; *row goes on to those
+ * of the next view. How many are this one's. */
 static size_t view_rows(const PGresult *result, int *row, const struct task_view *view)
 {
     int first = *row, n = PQntuples(result);
@@ -179,7 +181,8 @@ static size_t view_rows(const PGresult *result, int *row, const struct task_view
     return (size_t)(*row - first);
 }
 
-static bool view_attempts(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
+static bool view_attempts(
+    const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
 {
     int first = *row;
     view->n_attempts = view_rows(result, row, view);
@@ -220,8 +223,8 @@ static bool view_outputs(const PGresult *result, int *row, struct arena *arena, 
     return true;
 }
 
-bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out, size_t *out_n,
-                struct err *err)
+bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out,
+    size_t *out_n, struct err *err)
 {
     static const enum pg_id parts[] = { PG_task_views, PG_attempt_views, PG_need_views, PG_outputs_of };
     struct pg *pg = &self->pg;
@@ -241,15 +244,16 @@ bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t
         struct task_view *view = &(*out)[i];
         if (!view_row(pg->results[0], (int)i, arena, view, err))
             return false;
-        if (!view_attempts(pg->results[1], &attempt, arena, view, err) || !view_needs(pg->results[2], &need, arena, view, err) ||
+        if (!view_attempts(pg->results[1], &attempt, arena, view, err) ||
+            !view_needs(pg->results[2], &need, arena, view, err) ||
             !view_outputs(pg->results[3], &output, arena, view, err))
             return false;
     }
     return true;
 }
 
-static bool task_once(struct postgres_reader *self, struct arena *arena, int64_t id, struct task_view *out, bool *out_found,
-                      struct err *err)
+static bool task_once(struct postgres_reader *self, struct arena *arena, int64_t id, struct task_view *out,
+    bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     struct task_view *views;
@@ -282,14 +286,16 @@ bool reader_lost_midway(struct postgres_reader *self, struct err *err)
     return true;
 }
 
-static bool read_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+static bool read_task(
+    struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
 {
     struct postgres_reader *self = postgres_reader_of(reader);
     return task_once(self, arena, id, out, out_found, err) ||
            (reader_lost_midway(self, err) && task_once(self, arena, id, out, out_found, err));
 }
 
-static bool read_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool read_row(
+    struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -298,7 +304,8 @@ static bool read_row(struct reader *reader, struct arena *arena, int64_t id, str
            pg_rows_get_task(result, arena, out, out_found, err);
 }
 
-static bool spec_get(struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
+static bool spec_get(
+    struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -326,7 +333,8 @@ static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t 
     return ok;
 }
 
-static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
+static bool read_spec_slots(
+    struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
 {
     struct spec row;
     bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
@@ -335,9 +343,8 @@ static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t 
     return ok;
 }
 
-static bool read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
-    int64_t run,
-                      int64_t *out_id, struct err *err)
+static bool read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name,
+    struct str variant, int64_t run, int64_t *out_id, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -353,13 +360,14 @@ static bool read_find(struct reader *reader, struct str tenant, struct str lane,
     return true;
 }
 
-static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
-                       struct err *err)
+static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out,
+    size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, id);
-    if (!reader_ask(postgres_reader_of(reader), by_pred ? PG_edge_views_by_pred : PG_edge_views_by_waiter, &args, &result, err))
+    if (!reader_ask(
+            postgres_reader_of(reader), by_pred ? PG_edge_views_by_pred : PG_edge_views_by_waiter, &args, &result, err))
         return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct edge_view, *out_n) : NULL;
@@ -371,26 +379,29 @@ static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, b
     return true;
 }
 
-static bool read_holds(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool read_holds(
+    struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, task);
-    return reader_ask(postgres_reader_of(reader), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
+    return reader_ask(postgres_reader_of(reader), PG_holds_of_task, &args, &result, err) &&
+           pg_rows_holds(result, arena, out, out_n, err);
 }
 
-static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
-                            size_t *out_n, struct err *err)
+static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, kind);
     arg_i64(&args, key);
     arg_i64(&args, (int64_t)n);
-    return reader_ask(postgres_reader_of(reader), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
+    return reader_ask(postgres_reader_of(reader), PG_holds_of, &args, &result, err) &&
+           pg_rows_holds(result, arena, out, out_n, err);
 }
 
-/* ---- events: rows of `turn` never change, so no snapshot is needed over several statements ---- */
+/* --- events: rows of `turn` never change, so no snapshot is needed over several statements --- */
 
 struct event_list {
     struct event *events;
@@ -410,7 +421,8 @@ static void events_pick(struct event_list *list, struct arena *arena, const stru
 }
 
 /* The bytes of the result end with it, so what is unpacked is a copy. */
-bool pg_turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
+bool pg_turn_unpack(
+    const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
 {
     struct cells c = cells_of(result, row);
     int64_t turn = next_i64(&c), first_seq = next_i64(&c), time = next_i64(&c);
@@ -418,8 +430,8 @@ bool pg_turn_unpack(const PGresult *result, int row, struct arena *arena, struct
            damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)turn);
 }
 
-static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out,
-                        size_t *out_n, int64_t *out_last, struct err *err)
+static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n,
+    struct event **out, size_t *out_n, int64_t *out_last, struct err *err)
 {
     struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
     int64_t deadline = clock_boot_us() + reader->step_us;
@@ -439,15 +451,16 @@ static bool read_events(struct reader *reader, struct arena *arena, int64_t sinc
                 return false;
             events_pick(&list, arena, events, n_events);
         }
-        more = list.last > list.since && clock_boot_us() < deadline; /* one step at least: none would look like the end */
+        /* one step at least: none would look like the end */
+        more = list.last > list.since && clock_boot_us() < deadline;
     }
     *out = list.events, *out_n = list.n, *out_last = list.last;
     return true;
 }
 
 /* One turn's events of a task, newest first; *turn moves on to the one before. */
-static bool task_events_of_turn(struct postgres_reader *self, struct arena *arena, int64_t task, int64_t *turn, struct event_list *list,
-                                struct err *err)
+static bool task_events_of_turn(struct postgres_reader *self, struct arena *arena, int64_t task, int64_t *turn,
+    struct event_list *list, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -468,7 +481,8 @@ static bool task_events_of_turn(struct postgres_reader *self, struct arena *aren
         if (list->n < list->max)
             *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
     }
-    bool earlier = n > 0 && (list->last == 0 || events[0].seq < list->last); /* or the list leads in a circle: it was damaged */
+    /* or the list leads in a circle: it was damaged */
+    bool earlier = n > 0 && (list->last == 0 || events[0].seq < list->last);
     list->last = n > 0 ? events[0].seq : 0;
     *turn = earlier ? before : 0;
     return true;
@@ -493,8 +507,8 @@ static bool rest_read(struct postgres_reader *self, int64_t id, struct task *out
     return true;
 }
 
-static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
-                             struct err *err)
+static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out,
+    size_t *out_n, struct err *err)
 {
     struct postgres_reader *self = postgres_reader_of(reader);
     struct event_list list = { .max = n };
@@ -514,20 +528,23 @@ static bool read_task_events(struct reader *reader, struct arena *arena, int64_t
     static bool function(struct reader *reader, struct arena *arena, type ***out, size_t *out_n, struct err *err) \
     { \
         PGresult *result; \
-        return reader_ask(postgres_reader_of(reader), statement, NULL, &result, err) && rows(result, arena, out, out_n, err); \
+        return reader_ask(postgres_reader_of(reader), statement, NULL, &result, err) && rows(result, arena, out, \
+            out_n, err); \
     }
 READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
 
 /* A whole table, or a page of it. */
 #define READ_PAGED(name, type) \
-    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, size_t *out_n, \
+    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, \
+        size_t *out_n, \
         struct err *err) \
     { \
         PGresult *result; \
         struct pg_args args = { 0 }; \
         if (page) \
             page_args(&args, page); \
-        return reader_ask(postgres_reader_of(reader), page ? PG_##name##_page : PG_##name, page ? &args : NULL, &result, err) && \
+        return reader_ask(postgres_reader_of(reader), page ? PG_##name##_page : PG_##name, page ? &args : NULL, \
+            &result, err) && \
                pg_rows_##name(result, arena, out, out_n, err); \
     }
 static void page_args(struct pg_args *args, const struct list_page *page)
@@ -551,7 +568,8 @@ READ_PAGED(tokens, struct token)
         type **all; \
         size_t n; \
         arg_i64(&args, id); \
-        if (!reader_ask(postgres_reader_of(reader), statement, &args, &result, err) || !rows(result, arena, &all, &n, err)) \
+        if (!reader_ask(postgres_reader_of(reader), statement, &args, &result, err) || !rows(result, arena, &all, \
+            &n, err)) \
             return false; \
         *out = n ? all[0] : NULL; \
         return true; \
@@ -564,23 +582,27 @@ READ_ONE(read_class, pg_rows_classes, PG_class_get, struct task_class)
 static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n, err);
+    return reader_ask(postgres_reader_of(reader), PG_site, NULL, &result, err) &&
+           pg_rows_site(result, arena, out, out_n, err);
 }
 
-static bool read_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
+static bool read_servers(
+    struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_servers, NULL, &result, err) && pg_rows_servers(result, arena, out, out_n, err);
+    return reader_ask(postgres_reader_of(reader), PG_servers, NULL, &result, err) &&
+           pg_rows_servers(result, arena, out, out_n, err);
 }
 
 static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
 {
     PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_head_get, NULL, &result, err) && pg_row_head(result, out, NULL, err);
+    return reader_ask(postgres_reader_of(reader), PG_head_get, NULL, &result, err) &&
+           pg_row_head(result, out, NULL, err);
 }
 
-static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found,
-                       struct err *err)
+static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state,
+    bool *out_found, struct err *err)
 {
     struct task row;
     if (!rest_read(postgres_reader_of(reader), task, &row, out_found, err))
@@ -592,7 +614,8 @@ static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, 
     return true;
 }
 
-static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
+static bool read_grant_owner(
+    struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -607,8 +630,8 @@ static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant,
     return true;
 }
 
-static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
-                          struct err *err)
+static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out,
+    bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;

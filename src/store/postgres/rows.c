@@ -33,7 +33,8 @@ static void live_is_read(struct cells *c, struct attempt *row)
         ROW_##table(ROW_GET) then \
         return ok || pg_row_damaged(#table, next_i64(&first), err); \
     } \
-    bool pg_rows_get_##table(const PGresult *result, struct arena *arena, struct type *out, bool *out_found, struct err *err) \
+    bool pg_rows_get_##table(const PGresult *result, struct arena *arena, struct type *out, bool *out_found, \
+        struct err *err) \
     { \
         struct cells c = cells_of(result, 0); \
         *out_found = PQntuples(result) > 0; \
@@ -42,7 +43,8 @@ static void live_is_read(struct cells *c, struct attempt *row)
 ROWS_READ(ROW_READER)
 
 #define ROWS_EACH_READER(name, table, type) \
-    bool pg_rows_##name(const PGresult *result, struct arena *arena, struct type ***out, size_t *out_n, struct err *err) \
+    bool pg_rows_##name(const PGresult *result, struct arena *arena, struct type ***out, size_t *out_n, \
+        struct err *err) \
     { \
         *out_n = (size_t)PQntuples(result); \
         *out = *out_n ? ARENA_ARRAY(arena, struct type *, *out_n) : NULL; \
@@ -57,7 +59,8 @@ ROWS_READ(ROW_READER)
 ROWS_EACH(ROWS_EACH_READER)
 
 #define ROWS_ARRAY_READER(name, table, type) \
-    bool pg_rows_##name(const PGresult *result, struct arena *arena, struct type **out, size_t *out_n, struct err *err) \
+    bool pg_rows_##name(const PGresult *result, struct arena *arena, struct type **out, size_t *out_n, \
+        struct err *err) \
     { \
         *out_n = (size_t)PQntuples(result); \
         *out = *out_n ? ARENA_ARRAY(arena, struct type, *out_n) : NULL; \
@@ -74,8 +77,7 @@ static bool row_head(struct cells *c, struct store_head *row)
 {
     bool ok = true;
     *row = (struct store_head){ 0 };
-    ROW_head(ROW_GET)
-    return ok;
+    ROW_head(ROW_GET) return ok;
 }
 
 bool pg_row_head(const PGresult *result, struct store_head *out, uint8_t *out_seal, struct err *err)

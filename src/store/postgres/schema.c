@@ -1,12 +1,14 @@
-/* schema: what kind of database this is, and the way from an older schema to ours, also while servers of the version before run on it.
+/* schema: what kind of database this is, and the way from an older schema to ours, also while servers of the version
+ * before run on it.
  *
- * The table weir_schema says that the tables beside it are Weir's and which schema they have. Migrations only lead forward and only add
- * (README.md), so a server of version N works on schema N and on N + 1, which a newer server has made meanwhile. All steps are one
- * transaction under a lock: of servers that start at once one makes the schema, the others wait for it. Who writes holds a lock that says
- * which schema it knows, so nobody migrates a schema away from under a server that is further behind than one step.
+ * The table weir_schema says that the tables beside it are Weir's and which schema they have. Migrations only lead
+ * forward and only add (README.md), so a server of version N works on schema N and on N + 1, which a newer server has
+ * made meanwhile. All steps are one transaction under a lock: of servers that start at once one makes the schema, the
+ * others wait for it. Who writes holds a lock that says which schema it knows, so nobody migrates a schema away from
+ * under a server that is further behind than one step.
  *
- * Refused with what to do: a database of another program, a schema that is newer by two steps or too old to be led on, servers that are
- * too old for the step. */
+ * Refused with what to do: a database of another program, a schema that is newer by two steps or too old to be led on,
+ * servers that are too old for the step. */
 #include <inttypes.h>
 #include <time.h>
 
@@ -19,9 +21,11 @@
 #endif
 
 enum {
-    SCHEMA_OLDEST = 1,    /* what the first migration that is still kept makes of an empty database; older ones can't be led on */
+    /* what the first migration that is still kept makes of an empty database; older ones can't be led on */
+    SCHEMA_OLDEST = 1,
     SCHEMA_AHEAD_MAX = 1, /* steps that a newer server may be ahead of us */
-    TRY_MS = 30000, PAUSE_MS = 50,
+    TRY_MS = 30000,
+    PAUSE_MS = 50,
 };
 
 bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err)
@@ -32,26 +36,31 @@ bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err)
         return false;
     *out_version = 0;
     if (!ours && others)
-        return err_set(err, ERR_conflict, "%s holds %" PRId64 " tables of another program: give Weir a database of its own (createdb weir)",
-                       pg->place, others);
+        return err_set(err, ERR_conflict,
+            "%s holds %" PRId64 " tables of another program: give Weir a database of its own (createdb weir)",
+            pg->place, others);
     if (!ours)
         return true;
     if (!pg_number(pg, PG_schema_version, &version, err) || !pg_number(pg, PG_schema_planted, &planted, err)) {
         if (err->code == ERR_forbidden)
-            err_context(err, "%s holds a store of Weir that belongs to another user: name that one in the URL, or give this one its rights",
+            err_context(err,
+                "%s holds a store of Weir that belongs to another user: name that one in the URL, or give this one its "
+                "rights",
                 pg->place);
         return false;
     }
     if (version > PG_SCHEMA_VERSION + SCHEMA_AHEAD_MAX)
         return err_set(err, ERR_conflict,
-                       "%s has schema %" PRId64 " and this weir knows %d, and runs on %d: run the weir that made it, or a newer one",
-                       pg->place, version, PG_SCHEMA_VERSION, PG_SCHEMA_VERSION + SCHEMA_AHEAD_MAX);
+            "%s has schema %" PRId64
+            " and this weir knows %d, and runs on %d: run the weir that made it, or a newer one",
+            pg->place, version, PG_SCHEMA_VERSION, PG_SCHEMA_VERSION + SCHEMA_AHEAD_MAX);
     if (version < SCHEMA_OLDEST)
         return err_set(err, ERR_corrupt,
-                       "%s has schema %" PRId64 " and this weir leads on from %d: bring it there with an older weir first", pg->place,
-                       version, SCHEMA_OLDEST);
+            "%s has schema %" PRId64 " and this weir leads on from %d: bring it there with an older weir first",
+            pg->place, version, SCHEMA_OLDEST);
     if (planted)
-        return err_set(err, ERR_corrupt, "%s holds a trigger or a rule on Weir's tables: none of them is Weir's", pg->place);
+        return err_set(
+            err, ERR_corrupt, "%s holds a trigger or a rule on Weir's tables: none of them is Weir's", pg->place);
     *out_version = version;
     return true;
 }
@@ -61,11 +70,12 @@ bool pg_schema_ours(struct pg *pg, int64_t version, bool exactly, struct err *er
     if (version == 0)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
     if (version < PG_SCHEMA_VERSION)
-        return err_set(err, ERR_unavailable, "%s has schema %" PRId64 ": start weir serve once to bring it to %d", pg->place, version,
-                       PG_SCHEMA_VERSION);
+        return err_set(err, ERR_unavailable, "%s has schema %" PRId64 ": start weir serve once to bring it to %d",
+            pg->place, version, PG_SCHEMA_VERSION);
     if (exactly && version > PG_SCHEMA_VERSION)
-        return err_set(err, ERR_conflict, "%s has schema %" PRId64 " and this weir knows all of %d only: use the weir that made it",
-                       pg->place, version, PG_SCHEMA_VERSION);
+        return err_set(err, ERR_conflict,
+            "%s has schema %" PRId64 " and this weir knows all of %d only: use the weir that made it", pg->place,
+            version, PG_SCHEMA_VERSION);
     return true;
 }
 
@@ -98,20 +108,22 @@ bool pg_schema_older(int64_t version)
     return version < PG_SCHEMA_VERSION;
 }
 
-/* Inside a transaction, with the schema's lock: who starts now with less than we may leave behind waits for the end of it. */
+/* Inside a transaction, with the schema's lock: who starts now with less than we may leave behind waits for the end of
+ * it. */
 static bool schema_fits_others(struct pg *pg, int64_t from, struct err *err)
 {
     int64_t behind = 0;
     if (from && !pg_number_for(pg, PG_schema_behind, PG_SCHEMA_VERSION - SCHEMA_AHEAD_MAX - 1, &behind, err))
         return false;
     return !behind || err_set(err, ERR_conflict,
-                              "%s is in use by a server that knows schema %" PRId64 ", and this weir would bring it to %d, too far for "
-                              "that one: update that server first (weir nodes says which), one version at a time", pg->place, behind,
-                              PG_SCHEMA_VERSION);
+                          "%s is in use by a server that knows schema %" PRId64
+                          ", and this weir would bring it to %d, too far for "
+                          "that one: update that server first (weir nodes says which), one version at a time",
+                          pg->place, behind, PG_SCHEMA_VERSION);
 }
 
-/* The turn's lock comes first: no turn is in the middle of anything. What reads meanwhile isn't waited for long: whoever waits for a table
- * holds up everybody behind it, so it is given up and tried again. */
+/* The turn's lock comes first: no turn is in the middle of anything. What reads meanwhile isn't waited for long:
+ * whoever waits for a table holds up everybody behind it, so it is given up and tried again. */
 static bool schema_lead(struct pg *pg, int64_t from, struct err *err)
 {
     if (from && (!pg_exec(pg, PG_schema_turn_lock, err) || !pg_exec(pg, PG_schema_lock_brief, err)))
@@ -151,7 +163,9 @@ bool pg_schema_migrate(struct pg *pg, struct err *err)
             (void)pg_exec(pg, PG_exec_rollback, &ignored);
         if (pg->lost || !busy || clock_boot_ms() > deadline) {
             if (why.code == ERR_forbidden)
-                err_context(&why, "%s: the user needs a schema, and the right to create tables in it (GRANT CREATE ON SCHEMA)", pg->place);
+                err_context(&why,
+                    "%s: the user needs a schema, and the right to create tables in it (GRANT CREATE ON SCHEMA)",
+                    pg->place);
             return err_set(err, why.code, "%s", why.text);
         }
         nanosleep(&pause, NULL);

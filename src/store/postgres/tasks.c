@@ -1,9 +1,10 @@
 /* tasks: lists of tasks, newest first, for any filter.
  *
- * As in the SQLite store a list is taken from the narrowest source there is: a revision's tasks from task_key; Q, S, F, T and A from
- * task_listed; X from `live` and live_many; P from `ready` while there are few; what is left (no state, D, many P) from the task table's
- * end downwards. The database looks through a window of rows and gives those that fit; windows grow until the page is full or STEP_US is
- * over. A list that was stopped hands back what it has, and *out_next lets the next call go on there. All of it is one snapshot. */
+ * As in the SQLite store a list is taken from the narrowest source there is: a revision's tasks from task_key; Q, S, F,
+ * T and A from task_listed; X from `live` and live_many; P from `ready` while there are few; what is left (no state, D,
+ * many P) from the task table's end downwards. The database looks through a window of rows and gives those that fit;
+ * windows grow until the page is full or STEP_US is over. A list that was stopped hands back what it has, and *out_next
+ * lets the next call go on there. All of it is one snapshot. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +18,8 @@ struct listing {
     const struct task_filter *filter;
     size_t limit;
     unsigned states;
-    bool by_lane;         /* `lanes` counts */
-    int64_t *lanes;       /* in the arena */
+    bool by_lane;   /* `lanes` counts */
+    int64_t *lanes; /* in the arena */
     size_t n_lanes;
     struct pg_bulk letters; /* the states as text[] */
     int64_t *ids;           /* in the arena: what was found */
@@ -53,8 +54,8 @@ static void letters_make(struct listing *l)
             bulk_text(&l->letters, state_text((enum task_state)state));
 }
 
-static bool window_read(struct listing *l, enum pg_id id, enum task_state state, int64_t before, int64_t window, PGresult **out,
-                        struct err *err)
+static bool window_read(struct listing *l, enum pg_id id, enum task_state state, int64_t before, int64_t window,
+    PGresult **out, struct err *err)
 {
     struct pg_args args = { 0 };
     arg_i64(&args, before);
@@ -73,7 +74,8 @@ static bool window_read(struct listing *l, enum pg_id id, enum task_state state,
     return pg_run(&l->self->pg, id, &args, out, err);
 }
 
-/* The page at once, where nothing but other tenants' rows may not fit: then one window is a whole page, however slow it is. */
+/* The page at once, where nothing but other tenants' rows may not fit: then one window is a whole page, however slow it
+ * is. */
 static int64_t window_first(const struct listing *l, enum pg_id id, int64_t page)
 {
     const struct task_filter *f = l->filter;
@@ -89,9 +91,9 @@ static int64_t window_next(int64_t window)
     return window * WINDOW_GROWTH < WINDOW_MAX ? window * WINDOW_GROWTH : WINDOW_MAX;
 }
 
-/* One more than the limit is looked for, so that the last page knows that it is the last. A tenant that has few tasks among very many of
- * others is told so in steps of WINDOW_FIRST at least, also where each takes the database longer than a call has: small windows are no
- * quicker there, only more. */
+/* One more than the limit is looked for, so that the last page knows that it is the last. A tenant that has few tasks
+ * among very many of others is told so in steps of WINDOW_FIRST at least, also where each takes the database longer
+ * than a call has: small windows are no quicker there, only more. */
 static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, enum task_state state, struct err *err)
 {
     int64_t page = (int64_t)l->limit + 1, below = l->filter->before > 0 ? l->filter->before : INT64_MAX;
@@ -125,8 +127,14 @@ static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, e
 
 /* By state: its source, when it has one of its own. */
 static const enum pg_id state_sources[STATE_COUNT] = {
-    [STATE_Q] = PG_tasks_in_state, [STATE_S] = PG_tasks_in_state, [STATE_P] = PG_tasks_pending,  [STATE_X] = PG_tasks_live,
-    [STATE_D] = PG_tasks_newest,   [STATE_F] = PG_tasks_in_state, [STATE_T] = PG_tasks_in_state, [STATE_A] = PG_tasks_in_state,
+    [STATE_Q] = PG_tasks_in_state,
+    [STATE_S] = PG_tasks_in_state,
+    [STATE_P] = PG_tasks_pending,
+    [STATE_X] = PG_tasks_live,
+    [STATE_D] = PG_tasks_newest,
+    [STATE_F] = PG_tasks_in_state,
+    [STATE_T] = PG_tasks_in_state,
+    [STATE_A] = PG_tasks_in_state,
 };
 
 static bool few_pending(struct listing *l, bool *out, struct err *err)
@@ -161,8 +169,8 @@ static int newest_first(const void *a, const void *b)
     return (*x < *y) - (*x > *y);
 }
 
-static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next,
-                              struct err *err)
+static bool tasks_in_snapshot(
+    struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
 {
     *out = NULL, *out_n = 0, *out_next = 0;
     if (!lanes_find(l, arena, err))
@@ -175,14 +183,15 @@ static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct tas
     if (l->n_ids > 1)
         qsort(l->ids, l->n_ids, sizeof *l->ids, newest_first);
     size_t n = 0;
-    while (n < l->n_ids && n < l->limit && l->ids[n] >= l->floor) /* below the floor a source may hold what wasn't seen */
+    /* below the floor a source may hold what wasn't seen */
+    while (n < l->n_ids && n < l->limit && l->ids[n] >= l->floor)
         n++;
     *out_next = n < l->n_ids && l->ids[n] >= l->floor ? l->ids[n - 1] : l->floor; /* full: go on below the last one */
     return views_load(l->self, arena, l->ids, n, out, out_n, err);
 }
 
-static bool tasks_once(struct postgres_reader *self, struct arena *arena, const struct task_filter *filter, struct task_view **out,
-                       size_t *out_n, int64_t *out_next, struct err *err)
+static bool tasks_once(struct postgres_reader *self, struct arena *arena, const struct task_filter *filter,
+    struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
 {
     struct listing l = {
         .self = self,
@@ -201,8 +210,8 @@ static bool tasks_once(struct postgres_reader *self, struct arena *arena, const 
     return ok;
 }
 
-bool postgres_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
-                         size_t *out_n, int64_t *out_next, struct err *err)
+bool postgres_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter,
+    struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
 {
     struct postgres_reader *self = postgres_reader_of(reader);
     return tasks_once(self, arena, filter, out, out_n, out_next, err) ||

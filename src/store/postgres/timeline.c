@@ -1,4 +1,5 @@
-/* timeline: see timeline.h. One record per process, for writer, readers and listener alike: what one of them has reached binds them all. */
+/* timeline: see timeline.h. One record per process, for writer, readers and listener alike: what one of them has
+ * reached binds them all. */
 #include "store/postgres/timeline.h"
 
 #include <errno.h>
@@ -15,8 +16,8 @@
 
 static struct {
     pthread_mutex_t lock;
-    char system[PG_SYSTEM_BYTES]; /* the cluster's identifier; empty: nothing was reached yet */
-    int64_t timeline;             /* the newest of it */
+    char system[PG_SYSTEM_BYTES];      /* the cluster's identifier; empty: nothing was reached yet */
+    int64_t timeline;                  /* the newest of it */
     char kept_system[PG_SYSTEM_BYTES]; /* as it stands in the file */
     int64_t kept;
 } seen = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -42,9 +43,12 @@ bool timeline_check(struct pg *pg, struct err *err)
     }
     pthread_mutex_unlock(&seen.lock);
     return pg->timeline >= newest ||
-           err_set(err, ERR_unavailable, "%s is a primary of the past (timeline %" PRId64 ", but %" PRId64 " was reached before): its "
-                   "standby was promoted, and what it holds isn't true any more; make it a standby (pg_rewind or pg_basebackup), and "
-                   "name the new primary", pg->place, pg->timeline, newest);
+           err_set(err, ERR_unavailable,
+               "%s is a primary of the past (timeline %" PRId64 ", but %" PRId64 " was reached before): its "
+               "standby was promoted, and what it holds isn't true any more; make it a standby (pg_rewind or "
+               "pg_basebackup), and "
+               "name the new primary",
+               pg->place, pg->timeline, newest);
 }
 
 bool timeline_known(void)
@@ -55,7 +59,7 @@ bool timeline_known(void)
     return known;
 }
 
-/* ---- the engine's connection goes ahead ---- */
+/* --- the engine's connection goes ahead --- */
 
 void writer_gone(void)
 {
@@ -83,7 +87,7 @@ bool timeline_current(const struct pg *pg)
     return pg->epoch == epoch;
 }
 
-/* ---- the file: "SYSTEM TIMELINE\n" ---- */
+/* --- the file: "SYSTEM TIMELINE\n" --- */
 
 bool timeline_load(const char *dir, struct err *err)
 {
@@ -99,8 +103,10 @@ bool timeline_load(const char *dir, struct err *err)
     struct str line = str_trim((struct str){ text, n > 0 ? (size_t)n : 0 });
     ptrdiff_t gap = str_index(line, ' ');
     if (gap <= 0 || (size_t)gap >= sizeof system || !str_to_i64(str_sub(line, (size_t)gap + 1, line.len), &timeline))
-        return err_set(err, ERR_corrupt, "%s can't be read: it says which timeline of PostgreSQL was reached last; remove it when you know "
-                       "that the database is the right one", path);
+        return err_set(err, ERR_corrupt,
+            "%s can't be read: it says which timeline of PostgreSQL was reached last; remove it when you know "
+            "that the database is the right one",
+            path);
     snprintf(system, sizeof system, "%.*s", (int)gap, line.ptr);
     pthread_mutex_lock(&seen.lock);
     if (seen.system[0] == '\0' || (strcmp(seen.system, system) == 0 && seen.timeline < timeline)) {

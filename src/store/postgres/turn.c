@@ -1,16 +1,17 @@
 /* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction and one round trip.
  *
- * begin takes the turn's lock, which ends with the transaction: wide turns of all servers follow one another, and what is loaded in between
- * is true until the commit; narrow ones share it, and rows that they load for change are locked (ahead.c, load.c). Owns the order of the
- * statements (that of struct changes; what is removed from ready, hold and unique_key goes before what is added; the head last) and the
- * chain of turns. True from commit means durable. A statement that is refused ends the turn: nothing changed, err says which (disk_full,
- * internal: a row contradicts another, conflict: another turn has it). When the connection is lost before the commit was sent, nothing was
- * recorded (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after a reconnect
- * whether the turn is there. Only when that can't be found out: outcome_unknown.
+ * begin takes the turn's lock, which ends with the transaction: wide turns of all servers follow one another, and what
+ * is loaded in between is true until the commit; narrow ones share it, and rows that they load for change are locked
+ * (ahead.c, load.c). Owns the order of the statements (that of struct changes; what is removed from ready, hold and
+ * unique_key goes before what is added; the head last) and the chain of turns. True from commit means durable. A
+ * statement that is refused ends the turn: nothing changed, err says which (disk_full, internal: a row contradicts
+ * another, conflict: another turn has it). When the connection is lost before the commit was sent, nothing was recorded
+ * (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after
+ * a reconnect whether the turn is there. Only when that can't be found out: outcome_unknown.
  *
- * Durable means: on the synchronous standby too, where there is one. What a turn has read may be newer than that (barrier in snapshot.sql
- * says why); its own commit waits for both. A turn that writes nothing but tells somebody that his work was accepted commits nothing for
- * the same wait, unless this server's last commit is the newest. */
+ * Durable means: on the synchronous standby too, where there is one. What a turn has read may be newer than that
+ * (barrier in snapshot.sql says why); its own commit waits for both. A turn that writes nothing but tells somebody that
+ * his work was accepted commits nothing for the same wait, unless this server's last commit is the newest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -86,7 +87,8 @@ bool postgres_begin(struct store *store, struct err *err)
             continue;
         }
         if (!self->pg.lost || self->away_since)
-            return false; /* ERR_conflict: another's turn, or a migration, has the lock for long: its synchronous standby is away? */
+            /* ERR_conflict: another's turn, or a migration, has the lock for long: its synchronous standby is away? */
+            return false;
     }
     err->code = ERR_unavailable;
     return false;
@@ -167,7 +169,7 @@ static void bulk_place(struct pg_bulk *b, const char *place)
         bulk_null(b);
 }
 
-/* --- rows ----------------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 #define PUT_NUMBER(value) bulk_i64(b, value)
 #define PUT_TEXT(text) bulk_text(b, text)
@@ -175,8 +177,8 @@ static void bulk_place(struct pg_bulk *b, const char *place)
 #define PUT_NULL() bulk_null(b)
 #define PUT_REST(task) bulk_text(b, w->rest)
 
-/* ROW_ADDER: a row's cells: all (ROW_PUT), or some. ROWS_ADDER: and a statement's rows from a list; at: & where it has the rows themselves.
- * write_end and its kind send them. */
+/* ROW_ADDER: a row's cells: all (ROW_PUT), or some. ROWS_ADDER: and a statement's rows from a list; at: & where it has
+ * the rows themselves. write_end and its kind send them. */
 #define ROW_ADDER(name, table, type, put) \
     static void name(struct write *w, struct pg_bulk *b, const struct type *row) \
     { \
@@ -231,7 +233,7 @@ static void ids_write(struct write *w, enum pg_id id, const int64_t *ids, size_t
     write_end(w, id, false);
 }
 
-/* --- what a turn has changed ---------------------------------------------------------------------------------------- */
+/* --- what a turn has changed --- */
 
 static void lanes_put(struct write *w)
 {
@@ -484,8 +486,7 @@ static void clock_write(struct write *w)
     struct pg_args args = { 0 };
     if (!row || w->full)
         return;
-    ROW_clock(ROW_PUT)
-    pg_queue(&w->self->pg, PG_clock_put, &args);
+    ROW_clock(ROW_PUT) pg_queue(&w->self->pg, PG_clock_put, &args);
 }
 
 static void servers_write(struct write *w)
@@ -493,8 +494,7 @@ static void servers_write(struct write *w)
     const struct server_row *row = w->c->server;
     struct pg_args args = { 0 };
     if (row && !w->full) {
-        ROW_server(ROW_PUT)
-        pg_queue(&w->self->pg, PG_server_put, &args);
+        ROW_server(ROW_PUT) pg_queue(&w->self->pg, PG_server_put, &args);
     }
     adds_duty(w, w->c->duties, w->c->n_duties);
     write_end(w, PG_duty_put, false);
@@ -517,8 +517,8 @@ static void mark_queue(struct postgres_store *self)
     pg_queue(&self->pg, self->places.crowded ? PG_mark_put_at : PG_mark_put, &args);
 }
 
-void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
-    const char *place)
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head,
+    const struct store_head *before, const char *place)
 {
     static const uint8_t none[STORE_HASH_BYTES];
     struct pg_args args = { 0 };
@@ -526,8 +526,7 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     bool fresh = before->incarnation == 0; /* the row that head_insert has just made */
     chain_seal(key, head, seal);
     const struct store_head *row = head;
-    ROW_head(ROW_PUT)
-    arg_bytes(&args, seal, sizeof seal);
+    ROW_head(ROW_PUT) arg_bytes(&args, seal, sizeof seal);
     arg_i64(&args, before->commit);
     arg_i64(&args, before->turn);
     arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
@@ -542,7 +541,8 @@ static void turn_queue(struct write *w, struct store_head *head)
     struct pg_args args = { 0 }, hint = { 0 };
     char text[32];
     int64_t first_seq = w->c->narrow ? self->head.seq + 1 : w->c->first_seq;
-    chain_link(self->key, self->head.hash, w->c->turn, first_seq, head->time, w->c->events, buf_str(&self->tags), head->hash);
+    chain_link(
+        self->key, self->head.hash, w->c->turn, first_seq, head->time, w->c->events, buf_str(&self->tags), head->hash);
     arg_i64(&args, w->c->turn);
     arg_i64(&args, first_seq);
     arg_i64(&args, head->time);
@@ -556,15 +556,37 @@ static void turn_queue(struct write *w, struct store_head *head)
 }
 
 static void (*const writes[])(struct write *w) = {
-    lanes_write,       names_write,   specs_write,   slots_write,         tasks_write,     readies_write, waits_write,
-    pg_attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write,  site_write,
-    archives_write,    servers_write, clock_write,   NULL,
+    lanes_write,
+    names_write,
+    specs_write,
+    slots_write,
+    tasks_write,
+    readies_write,
+    waits_write,
+    pg_attempts_write,
+    results_write,
+    uniques_write,
+    idempotencies_write,
+    executors_write,
+    counts_write,
+    site_write,
+    archives_write,
+    servers_write,
+    clock_write,
+    NULL,
 };
 
 /* Of a narrow turn, before and after it has the head: then what carries the number of its commit. */
 static void (*const writes_narrow[])(struct write *w) = {
-    specs_write,   tasks_write,   readies_write,       waits_write, pg_attempts_write,
-    results_write, uniques_write, idempotencies_write, NULL,
+    specs_write,
+    tasks_write,
+    readies_write,
+    waits_write,
+    pg_attempts_write,
+    results_write,
+    uniques_write,
+    idempotencies_write,
+    NULL,
 };
 static void (*const writes_last[])(struct write *w) = { slots_write, lanes_add, counts_write, archives_write, NULL };
 
@@ -576,8 +598,8 @@ static bool changes_fit(struct write *w, struct err *err)
     return err_set(err, ERR_invalid, "one turn is larger than an array of PostgreSQL may be here");
 }
 
-/* Behind what is queued: the head, locked, as others have left it. A row that moves while it is waited for (a server of the version before
- * doesn't queue for it) may not be found by its place. */
+/* Behind what is queued: the head, locked, as others have left it. A row that moves while it is waited for (a server of
+ * the version before doesn't queue for it) may not be found by its place. */
 static bool head_take(struct postgres_store *self, struct err *err)
 {
     struct pg *pg = &self->pg;
@@ -613,7 +635,8 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
     for (size_t i = 0; writes_narrow[i]; i++)
         writes_narrow[i](w);
     size_t last = self->pg.n_queue;
-    size_t others = w->c->n_lanes + w->c->n_slots + w->c->n_counts + w->c->n_archives + w->c->n_revisions + w->c->n_latest;
+    size_t others =
+        w->c->n_lanes + w->c->n_slots + w->c->n_counts + w->c->n_archives + w->c->n_revisions + w->c->n_latest;
     if (!last && !others && !w->c->events.len && !w->full) {
         *out_head = self->head;
         return true; /* it has only looked */
@@ -642,7 +665,8 @@ static void numbers_queue(struct pg *pg, int64_t last)
 }
 
 /* Sends the turn. *out_any false: there is nothing to write. */
-static bool changes_queue(struct postgres_store *self, const struct changes *c, struct store_head *out_head, bool *out_any, struct err *err)
+static bool changes_queue(
+    struct postgres_store *self, const struct changes *c, struct store_head *out_head, bool *out_any, struct err *err)
 {
     struct write w = { .self = self, .c = c };
     pg_clear(&self->pg);
@@ -668,7 +692,8 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
 
 enum landed { LANDED, NOT_LANDED, NOT_KNOWN };
 
-/* After a connection that was lost while committing: is the turn there? The turn's lock waits for the end of the lost one. */
+/* After a connection that was lost while committing: is the turn there? The turn's lock waits for the end of the lost
+ * one. */
 static enum landed landing_look(struct postgres_store *self, struct err *err)
 {
     struct pg_args args = { 0 };

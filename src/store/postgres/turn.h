@@ -8,10 +8,11 @@ struct write {
     struct postgres_store *self;
     const struct changes *c;
     struct str rest; /* of the task that is added next */
-    bool full; /* an array went over its limit */
+    bool full;       /* an array went over its limit */
 };
 
-struct pg_bulk *write_begin(struct write *w, const char *types); /* the rows of one statement; its columns as in struct pg_bulk */
+/* the rows of one statement; its columns as in struct pg_bulk */
+struct pg_bulk *write_begin(struct write *w, const char *types);
 /* write_end: sends what was added, if anything was. counted: the statement has to meet as many rows. */
 void write_end(struct write *w, enum pg_id id, bool counted);
 void write_end_touched(struct write *w, enum pg_id id); /* and the number of this commit behind its columns */

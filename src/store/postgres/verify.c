@@ -23,7 +23,8 @@ static bool source_head(void *owner, struct store_head *out, uint8_t out_seal[ST
     return head_read(&self->pg, out, out_seal, err);
 }
 
-static bool part_read(struct postgres_reader *self, enum pg_id id, int64_t after, int64_t n, PGresult **out, struct err *err)
+static bool part_read(
+    struct postgres_reader *self, enum pg_id id, int64_t after, int64_t n, PGresult **out, struct err *err)
 {
     struct pg_args args = { 0 };
     arg_i64(&args, after);
@@ -31,8 +32,8 @@ static bool part_read(struct postgres_reader *self, enum pg_id id, int64_t after
     return pg_run(&self->pg, id, &args, out, err);
 }
 
-static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
-                         enum verify_visit *out_how, struct err *err)
+static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *),
+    void *visitor, enum verify_visit *out_how, struct err *err)
 {
     PGresult *result;
     int n;
@@ -58,8 +59,8 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
 }
 
 static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
-                        enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
-                        struct err *err)
+    enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
+    struct err *err)
 {
     struct postgres_reader *self = owner;
     const struct pg_table *facts = &pg_tables[table];
@@ -91,8 +92,9 @@ static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
     return true;
 }
 
-static bool source_ready(void *owner, const struct verify_ready *after, enum verify_visit (*visit)(void *, const struct verify_ready *),
-                         void *visitor, enum verify_visit *out_how, struct err *err)
+static bool source_ready(void *owner, const struct verify_ready *after,
+    enum verify_visit (*visit)(void *, const struct verify_ready *), void *visitor, enum verify_visit *out_how,
+    struct err *err)
 {
     struct postgres_reader *self = owner;
     PGresult *result;
@@ -169,16 +171,24 @@ static void nothing_end(void *owner)
     (void)owner;
 }
 
-bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_BYTES], struct verify_report *out, struct err *err)
+bool pg_verify_inside(
+    struct postgres_reader *self, const uint8_t key[CHAIN_KEY_BYTES], struct verify_report *out, struct err *err)
 {
     const struct verify_source source = {
-        .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .rows = source_rows,
-        .ready = source_ready, .small = source_small,
+        .owner = self,
+        .begin = nothing_begin,
+        .end = nothing_end,
+        .head = source_head,
+        .turns = source_turns,
+        .rows = source_rows,
+        .ready = source_ready,
+        .small = source_small,
     };
     return verify_run(&source, key, &(struct verify_wish){ 0 }, out, err);
 }
 
-bool postgres_verify(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+bool postgres_verify(
+    const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     uint8_t key[CHAIN_KEY_BYTES];
     *out = (struct verify_report){ 0 };
@@ -188,8 +198,14 @@ bool postgres_verify(const struct store_config *config, const struct verify_wish
     bool ok = reader != NULL;
     if (ok) {
         const struct verify_source source = {
-            .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
-            .ready = source_ready, .small = source_small,
+            .owner = reader,
+            .begin = source_begin,
+            .end = source_end,
+            .head = source_head,
+            .turns = source_turns,
+            .rows = source_rows,
+            .ready = source_ready,
+            .small = source_small,
         };
         ok = verify_run(&source, key, wish, out, err);
         reader->ops->close(reader);

@@ -1,4 +1,5 @@
-/* verify_all: a PostgreSQL store, its logs and its kept files, for store/verify_all.c. Reads only, on a connection of its own. */
+/* verify_all: a PostgreSQL store, its logs and its kept files, for store/verify_all.c. Reads only, on a connection of
+ * its own. */
 #include "store/verify_all.h"
 
 #include <inttypes.h>
@@ -27,16 +28,18 @@ bool postgres_verify_database(const struct store_config *config, struct verify_r
     pg_close(&pg);
     if (!there)
         snprintf(out->database, sizeof out->database,
-                 "not checked: PostgreSQL's extension amcheck isn't installed (CREATE EXTENSION amcheck)");
+            "not checked: PostgreSQL's extension amcheck isn't installed (CREATE EXTENSION amcheck)");
     else if (why.code == ERR_forbidden)
         snprintf(out->database, sizeof out->database,
-                 "not checked: this user may not call amcheck (GRANT EXECUTE ON FUNCTION bt_index_check)");
+            "not checked: this user may not call amcheck (GRANT EXECUTE ON FUNCTION bt_index_check)");
     else
-        snprintf(out->database, sizeof out->database, "ok: amcheck of %" PRId64 " indexes, each with the rows of its table", n);
+        snprintf(out->database, sizeof out->database,
+            "ok: amcheck of %" PRId64 " indexes, each with the rows of its table", n);
     return ok;
 }
 
-static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
+static bool place_logs(
+    void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -54,15 +57,16 @@ static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_l
         log->grant = next_i64(&c);
         log->number = next_i64(&c);
         log->bytes = next_i64(&c);
-        log->pruned = task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
+        log->pruned =
+            task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
         log->seal.bytes = next_i64(&c);
         (void)row_bytes(next_view(&c), log->seal.hash, LOG_HASH_BYTES);
     }
     return true;
 }
 
-static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n,
-                        struct err *err)
+static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max,
+    size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -106,7 +110,8 @@ static bool chunks_hash(void *owner, const struct verify_log *log, int64_t end, 
     return true;
 }
 
-static bool place_log(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
+static bool place_log(
+    void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
@@ -117,7 +122,8 @@ static bool place_log(void *owner, const struct verify_log *log, int64_t *out_by
     struct cells c = cells_of(result, 0);
     int64_t sum = next_i64(&c), end = next_i64(&c), said = next_i64(&c), tail = next_i64(&c);
     if (sum != end || end != said)
-        return err_set(err, ERR_corrupt, "%" PRId64 " bytes up to %" PRId64 ", where %" PRId64 " should be", sum, end, said);
+        return err_set(
+            err, ERR_corrupt, "%" PRId64 " bytes up to %" PRId64 ", where %" PRId64 " should be", sum, end, said);
     *out_bytes = tail > end ? tail : end;
     *out = (struct log_seal){ .bytes = end };
     return log->seal.bytes < 0 || chunks_hash(owner, log, end, out, err);
@@ -156,10 +162,13 @@ static bool place_file(void *owner, const char *hex, int64_t *out_bytes, char ou
     return true;
 }
 
-bool postgres_verify_bytes(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+bool postgres_verify_bytes(
+    const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct bytes_pg from = { 0 };
-    const struct bytes_source source = { .owner = &from, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file };
+    const struct bytes_source source = {
+        .owner = &from, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file
+    };
     bool ok = bytes_open(&from, config->url, err) && bytes_verify(&source, wish, out, err);
     bytes_close(&from);
     return ok;

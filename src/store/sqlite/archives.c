@@ -1,14 +1,15 @@
-/* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection and for readers. */
+/* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection
+ * and for readers. */
 #include "store/sqlite/archives.h"
 
 #include "store/sqlite/reader.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
-/* --- rows ----------------------------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
-static bool rows_revision(struct db *db, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
-                          struct err *err)
+static bool rows_revision(struct db *db, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     BIND_NUMBERS(db->stmts[SQL_revision_get], lane, rev);
     return rows_get_revision(db, SQL_revision_get, arena, out, out_found, err);
@@ -33,20 +34,22 @@ static bool rows_revision_of_ident(struct db *db, int64_t lane, struct str ident
     return numbers_get(db, SQL_revision_of_ident, out_rev, NULL, err);
 }
 
-/* --- the engine's loads ----------------------------------------------------------------------------------------------------------- */
+/* --- the engine's loads --- */
 
-bool sqlite_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
+bool sqlite_load_archives(
+    struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
 {
     return rows_archives(&sqlite_of(store)->db, SQL_archives, arena, out, out_n, err);
 }
 
-bool sqlite_load_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
+bool sqlite_load_schedules(
+    struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
 {
     return rows_schedules(&sqlite_of(store)->db, SQL_schedules, arena, out, out_n, err);
 }
 
-bool sqlite_load_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
-                          struct err *err)
+bool sqlite_load_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     return rows_revision(&sqlite_of(store)->db, arena, lane, rev, out, out_found, err);
 }
@@ -56,8 +59,8 @@ bool sqlite_revision_of_ident(struct store *store, int64_t lane, struct str iden
     return rows_revision_of_ident(&sqlite_of(store)->db, lane, ident, out_rev, err);
 }
 
-bool sqlite_latest_find(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant, struct latest *out,
-                        bool *out_found, struct err *err)
+bool sqlite_latest_find(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant,
+    struct latest *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     bind_i64(db->stmts[SQL_latest_get], 1, lane);
@@ -65,8 +68,8 @@ bool sqlite_latest_find(struct store *store, struct arena *arena, int64_t lane, 
     return rows_get_latest(db, SQL_latest_get, arena, out, out_found, err);
 }
 
-bool sqlite_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
-                      int64_t *out_rev, struct err *err)
+bool sqlite_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto,
+    int64_t *out_task, int64_t *out_rev, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     sqlite3_stmt *stmt = db->stmts[SQL_task_upto];
@@ -77,8 +80,8 @@ bool sqlite_task_upto(struct store *store, int64_t lane, struct str name, struct
     return numbers_get(db, SQL_task_upto, out_task, out_rev, err);
 }
 
-bool sqlite_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_task,
-                      int64_t *out_run, struct err *err)
+bool sqlite_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run,
+    int64_t *out_task, int64_t *out_run, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     enum sql_id id = run < 0 ? SQL_task_last_run : SQL_task_of_key;
@@ -92,8 +95,8 @@ bool sqlite_task_find(struct store *store, int64_t lane, int64_t rev, struct str
 }
 
 /* Ids of tasks, by a statement of two numbers. */
-static bool ids_get(
-    struct db *db, enum sql_id id, int64_t key, size_t n, struct arena *arena, int64_t **out, size_t *out_n, struct err *err)
+static bool ids_get(struct db *db, enum sql_id id, int64_t key, size_t n, struct arena *arena, int64_t **out,
+    size_t *out_n, struct err *err)
 {
     size_t cap = 0;
     enum db_step step;
@@ -106,17 +109,19 @@ static bool ids_get(
     return step == DB_DONE;
 }
 
-bool sqlite_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+bool sqlite_tasks_open(
+    struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
 {
     return ids_get(&sqlite_of(store)->db, SQL_tasks_open, lane, n, arena, out, out_n, err);
 }
 
-bool sqlite_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
+bool sqlite_tasks_after(
+    struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
 {
     return ids_get(&sqlite_of(store)->db, SQL_ids_after, after, n, arena, out, out_n, err);
 }
 
-/* --- readers ------------------------------------------------------------------------------------------------------------------------ */
+/* --- readers --- */
 
 static bool archives_in_snapshot(
     struct db *db, enum sql_id id, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
@@ -134,14 +139,15 @@ static bool archives_in_snapshot(
     return ok;
 }
 
-bool sqlite_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+bool sqlite_read_archives(
+    struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     return snapshot_begin(db, err) && snapshot_end(db, archives_in_snapshot(db, SQL_archives, arena, out, out_n, err));
 }
 
-bool sqlite_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
-    struct archive_view **out, size_t *out_n, struct err *err)
+bool sqlite_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before,
+    size_t limit, struct archive_view **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     sqlite3_stmt *stmt = db->stmts[SQL_archives_page];
@@ -153,8 +159,8 @@ bool sqlite_read_archives_page(struct reader *reader, struct arena *arena, struc
     return snapshot_end(db, archives_in_snapshot(db, SQL_archives_page, arena, out, out_n, err));
 }
 
-bool sqlite_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
-    struct err *err)
+bool sqlite_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out,
+    bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     struct lane **lanes;
@@ -170,9 +176,8 @@ bool sqlite_read_lane(struct reader *reader, struct arena *arena, struct str ten
     return true;
 }
 
-static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
-    bool *out_found,
-                                struct err *err)
+static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str tenant, struct str name,
+    struct archive_view *out, bool *out_found, struct err *err)
 {
     const struct lane *lane = NULL;
     struct lane **lanes;
@@ -191,33 +196,36 @@ static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str t
     return rows_get_archive(db, SQL_archive_get, arena, &out->archive, out_found, err);
 }
 
-bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
-                         bool *out_found, struct err *err)
+bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name,
+    struct archive_view *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    return snapshot_begin(db, err) && snapshot_end(db, archive_in_snapshot(db, arena, tenant, name, out, out_found, err));
+    return snapshot_begin(db, err) &&
+           snapshot_end(db, archive_in_snapshot(db, arena, tenant, name, out, out_found, err));
 }
 
-bool sqlite_read_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
-                          struct err *err)
+bool sqlite_read_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out,
+    bool *out_found, struct err *err)
 {
     return rows_revision(&sqlite_reader_of(reader)->db, arena, lane, rev, out, out_found, err);
 }
 
-bool sqlite_read_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,
-                           size_t *out_n, struct err *err)
+bool sqlite_read_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit,
+    struct revision **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     BIND_NUMBERS(db->stmts[SQL_revisions_below], lane, before ? before : INT64_MAX, (int64_t)limit);
     return rows_revisions(db, SQL_revisions_below, arena, out, out_n, err);
 }
 
-bool sqlite_read_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
+bool sqlite_read_revision_of_ident(
+    struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
 {
     return rows_revision_of_ident(&sqlite_reader_of(reader)->db, lane, ident, out_rev, err);
 }
 
-bool sqlite_read_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err)
+bool sqlite_read_schedules(
+    struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     bind_i64(db->stmts[SQL_schedules_of], 1, lane);

@@ -1,16 +1,18 @@
 /* backup: a store as one file, beside a running server, and back.
  *
- * A backup is a database file of its own (0600, no WAL) that is synced and then renamed to its name: a file of that name is whole. It
- * carries the verify key in its `meta` table, because a history without its key can't be continued or checked: keep the file as you keep
- * the data directory. Pages are copied in short steps. A commit by another process makes SQLite start over, so after RESTARTS_MAX of
- * that the rest is copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. The logs (DATA/logs) come along in a
- * table of parts, written after the pages: only those of attempts that the copied snapshot knows, because a later attempt of the original
- * has the number that a restored store will give to another. Kept files (DATA/blobs) come along in a second table of parts: each that a
- * task of the snapshot lists, unless it is asked to leave them out; then the file says so, and so does a restore.
+ * A backup is a database file of its own (0600, no WAL) that is synced and then renamed to its name: a file of that
+ * name is whole. It carries the verify key in its `meta` table, because a history without its key can't be continued or
+ * checked: keep the file as you keep the data directory. Pages are copied in short steps. A commit by another process
+ * makes SQLite start over, so after RESTARTS_MAX of that the rest is copied in one go, under one snapshot; the WAL
+ * grows meanwhile and is cut later. The logs (DATA/logs) come along in a table of parts, written after the pages: only
+ * those of attempts that the copied snapshot knows, because a later attempt of the original has the number that a
+ * restored store will give to another. Kept files (DATA/blobs) come along in a second table of parts: each that a task
+ * of the snapshot lists, unless it is asked to leave them out; then the file says so, and so does a restore.
  *
- * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so that no old fence is
- * ever taken, writes that into the history, and makes files of the logs and of what was kept. It counts the listed files that aren't there.
- * It refuses a directory that holds a store, logs or kept files; when it fails nothing is left under those names. */
+ * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so
+ * that no old fence is ever taken, writes that into the history, and makes files of the logs and of what was kept. It
+ * counts the listed files that aren't there. It refuses a directory that holds a store, logs or kept files; when it
+ * fails nothing is left under those names. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -25,7 +27,13 @@
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
-enum { STEP_PAGES = 1024, PAUSE_NS = 2000000, RESTARTS_MAX = 2, LOCKED_MAX = 2500, KEY_HEX_BYTES = CHAIN_KEY_BYTES * 2 + 1 };
+enum {
+    STEP_PAGES = 1024,
+    PAUSE_NS = 2000000,
+    RESTARTS_MAX = 2,
+    LOCKED_MAX = 2500,
+    KEY_HEX_BYTES = CHAIN_KEY_BYTES * 2 + 1
+};
 
 #define KEY_NAME STR("verify_key")
 #define HELD_REASON "restored from a backup: nothing goes on by itself before weir resume all"
@@ -94,13 +102,13 @@ static bool key_get(struct db *db, const char *file, uint8_t out[CHAIN_KEY_BYTES
         return false;
     struct str hex = step == DB_ROW ? next_view(&c) : (struct str){ 0 };
     size_t n = 0;
-    bool ok = hex.len == CHAIN_KEY_BYTES * 2 && sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 &&
-              n == CHAIN_KEY_BYTES;
+    bool ok = hex.len == CHAIN_KEY_BYTES * 2 &&
+              sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 && n == CHAIN_KEY_BYTES;
     db_reset(db, SQL_meta_get);
     return ok || err_set(err, ERR_invalid, "%s carries no verify key: it wasn't made by weir backup", file);
 }
 
-/* ---- logs, as parts in a table of the copy ---- */
+/* --- logs, as parts in a table of the copy --- */
 
 static bool log_known(void *owner, int64_t task, int64_t grant, bool *out_known, struct err *err)
 {
@@ -135,11 +143,12 @@ static bool logs_write(struct db *to, const char *data_dir, struct err *err)
 /* The tables of parts; in a restore of an older backup they are empty. */
 static bool parts_open(struct db *db, struct err *err)
 {
-    return db_exec(db, SQL_backup_log_create, err) && db_exec(db, SQL_backup_blob_create, err) && db_prepare(db, SQL_FOR_BACKUP, err);
+    return db_exec(db, SQL_backup_log_create, err) && db_exec(db, SQL_backup_blob_create, err) &&
+           db_prepare(db, SQL_FOR_BACKUP, err);
 }
 
-/* The tables go. Their pages were most of the file, so the file is made anew without them; should there be no room for that, SQLite uses
- * them up in time. */
+/* The tables go. Their pages were most of the file, so the file is made anew without them; should there be no room for
+ * that, SQLite uses them up in time. */
 static bool parts_drop(struct db *db, bool any, struct err *err)
 {
     struct err ignored = { 0 };
@@ -194,7 +203,7 @@ static bool seals_drop(struct db *db, struct buf *out, struct err *err)
     return step != DB_ERROR;
 }
 
-/* ---- kept files, likewise ---- */
+/* --- kept files, likewise --- */
 
 struct files_walk {
     struct db *db;
@@ -304,10 +313,11 @@ static bool files_take(struct db *db, struct blob_put *put, struct backup_facts 
 }
 
 static bool backup_write(struct db *from, struct db *to, const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES],
-                         struct backup_facts *facts, struct err *err)
+    struct backup_facts *facts, struct err *err)
 {
-    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) &&
-           key_put(to, key, err) && parts_open(to, err) && logs_write(to, data_dir, err) && files_write(to, data_dir, facts, err);
+    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) &&
+           db_prepare(to, SQL_FOR_WRITER, err) && key_put(to, key, err) && parts_open(to, err) &&
+           logs_write(to, data_dir, err) && files_write(to, data_dir, facts, err);
 }
 
 bool store_backup(const char *data_dir, const char *to_file, struct backup_facts *facts, struct err *err)
@@ -327,9 +337,10 @@ bool store_backup(const char *data_dir, const char *to_file, struct backup_facts
         return false;
     bool ok = source_open(&from, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(
-            err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
-    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, data_dir, key, facts, err);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path,
+            (int)version, SQL_SCHEMA_VERSION);
+    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) &&
+         backup_write(&from, &to, data_dir, key, facts, err);
     bool opened = to.conn != NULL;
     db_close(&to);
     db_close(&from);
@@ -362,17 +373,19 @@ static struct str seals_tags(const struct buf *lost, const uint8_t key[CHAIN_KEY
     return buf_str(out);
 }
 
-/* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store that was copied. lost:
- * the logs whose hashes went. */
-static bool restored_mark(
-    struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct backup_facts *facts, const struct buf *lost, struct err *err)
+/* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store
+ * that was copied. lost: the logs whose hashes went. */
+static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct backup_facts *facts,
+    const struct buf *lost, struct err *err)
 {
     char reason[200] = "restored from a backup";
     size_t n = strlen(reason);
     if (facts->missing > 0)
-        n += (size_t)snprintf(reason + n, sizeof reason - n, "; %lld artifacts that tasks list aren't in it", (long long)facts->missing);
+        n += (size_t)snprintf(
+            reason + n, sizeof reason - n, "; %lld artifacts that tasks list aren't in it", (long long)facts->missing);
     if (facts->logs_missing > 0)
-        snprintf(reason + n, sizeof reason - n, "; %lld logs that were sealed aren't in it", (long long)facts->logs_missing);
+        snprintf(
+            reason + n, sizeof reason - n, "; %lld logs that were sealed aren't in it", (long long)facts->logs_missing);
     struct event events[] = { { .kind = EVENT_incarnation, .actor = STR(PAUSED_BY_RESTORE), .reason = str_of(reason) },
         { .kind = EVENT_pause, .actor = STR(PAUSED_BY_RESTORE), .subject = STR("all"), .reason = STR(HELD_REASON) } };
     struct buf tags;
@@ -414,11 +427,14 @@ static bool restore_write(
     buf_init(&lost, SIZE_MAX);
     bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, SQL_integrity_check, err) &&
               target_open(&to, part, err) && pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) &&
-              schema_migrate(&to, version, err) && db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
-              key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) && parts_open(&to, err) &&
-              logs_take(&to, &r->logs, &r->any_logs, err) && files_take(&to, &r->files, r->facts, err) && seals_drop(&to, &lost, err);
+              schema_migrate(&to, version, err) &&
+              db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
+              key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) &&
+              parts_open(&to, err) && logs_take(&to, &r->logs, &r->any_logs, err) &&
+              files_take(&to, &r->files, r->facts, err) && seals_drop(&to, &lost, err);
     r->facts->logs_missing = (int64_t)(lost.len / sizeof(struct log_name));
-    ok = ok && parts_drop(&to, r->any_logs || r->facts->artifacts > 0, err) && restored_mark(&to, out_key, r->facts, &lost, err);
+    ok = ok && parts_drop(&to, r->any_logs || r->facts->artifacts > 0, err) &&
+         restored_mark(&to, out_key, r->facts, &lost, err);
     buf_release(&lost);
     db_close(&to);
     db_close(&from);
@@ -426,8 +442,8 @@ static bool restore_write(
 }
 
 /* All names, weir.db, logs and blobs, or none. */
-static bool restore_into(
-    const char *from_file, const char *data_dir, const char *path, const char *part, struct backup_facts *facts, struct err *err)
+static bool restore_into(const char *from_file, const char *data_dir, const char *path, const char *part,
+    struct backup_facts *facts, struct err *err)
 {
     uint8_t key[CHAIN_KEY_BYTES];
     struct restoring r = { .facts = facts };
@@ -452,7 +468,8 @@ bool store_restore(const char *from_file, const char *data_dir, struct backup_fa
 {
     struct backup_facts told = { .active = true };
     char path[FILES_PATH_MAX], part[FILES_PATH_MAX];
-    if (sodium_init() < 0 || !path_join(path, data_dir, "weir.db", err) || !path_join(part, data_dir, "weir.db.part", err))
+    if (sodium_init() < 0 || !path_join(path, data_dir, "weir.db", err) ||
+        !path_join(part, data_dir, "weir.db.part", err))
         return false;
     if (!file_exists(from_file))
         return err_set(err, ERR_not_found, "there is no file %s", from_file);
@@ -461,8 +478,9 @@ bool store_restore(const char *from_file, const char *data_dir, struct backup_fa
     int lock_fd = lock_take(data_dir, err);
     if (lock_fd < 0)
         return false;
-    bool ok = !file_exists(path) ||
-              err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first", data_dir);
+    bool ok =
+        !file_exists(path) ||
+        err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first", data_dir);
     ok = ok && restore_into(from_file, data_dir, path, part, facts ? facts : &told, err);
     close(lock_fd);
     return ok;

@@ -1,8 +1,9 @@
 /* check: does SQLite find its own file whole?
  *
- * Where no server runs, PRAGMA integrity_check: everything, the indexes too, in one read. Beside a server that read would keep the WAL from
- * being used again, so every table is walked by its key in steps of STEP_US, each a read transaction of its own, and every column is read:
- * a page that isn't what it should be is met. What only integrity_check finds: an index that doesn't fit its table, pages that nobody uses.
+ * Where no server runs, PRAGMA integrity_check: everything, the indexes too, in one read. Beside a server that read
+ * would keep the WAL from being used again, so every table is walked by its key in steps of STEP_US, each a read
+ * transaction of its own, and every column is read: a page that isn't what it should be is met. What only
+ * integrity_check finds: an index that doesn't fit its table, pages that nobody uses.
  *
  * Damage is ERR_corrupt, and noted (damage.h) by the connection that met it. */
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static void key_bind(const struct walk *w, sqlite3_stmt *stmt)
 static void row_take(struct walk *w, sqlite3_stmt *stmt)
 {
     for (int i = 0, n = sqlite3_column_count(stmt); i < n; i++)
-        (void)(sqlite3_column_type(stmt, i) == SQLITE_BLOB ? sqlite3_column_blob(stmt, i) : (const void *)sqlite3_column_text(stmt, i));
+        (void)(sqlite3_column_type(stmt, i) == SQLITE_BLOB ? sqlite3_column_blob(stmt, i)
+                                                           : (const void *)sqlite3_column_text(stmt, i));
     for (int i = 0; i < w->table->n_key; i++) {
         w->is_text[i] = sqlite3_column_type(stmt, i) == SQLITE_TEXT;
         w->numbers[i] = sqlite3_column_int64(stmt, i);
@@ -79,7 +81,8 @@ static void pause_us(int64_t us)
     nanosleep(&t, NULL);
 }
 
-static bool table_walk(struct db *db, const struct sql_table *table, const struct check_pace *pace, int64_t *rows, struct err *err)
+static bool table_walk(
+    struct db *db, const struct sql_table *table, const struct check_pace *pace, int64_t *rows, struct err *err)
 {
     struct walk w = { .db = db, .table = table };
     const char *types = table->types;
@@ -106,8 +109,8 @@ bool check_walk(const char *path, const struct check_pace *pace, int64_t *out_ro
 {
     struct db db = { 0 };
     *out_rows = 0;
-    bool ok = db_connect(&db, path, SQLITE_OPEN_READONLY, err) && db_exec(&db, SQL_pragma_reader, err) && db_prepare(&db, SQL_FOR_CHECK,
-                                                                                                                   err);
+    bool ok = db_connect(&db, path, SQLITE_OPEN_READONLY, err) && db_exec(&db, SQL_pragma_reader, err) &&
+              db_prepare(&db, SQL_FOR_CHECK, err);
     for (size_t i = 0; ok && i < SQL_TABLE_COUNT; i++) {
         ok = table_walk(&db, &sql_tables[i], pace, out_rows, err);
         if (!ok)

@@ -1,15 +1,16 @@
 /* checkpoint: a thread that moves the WAL's pages into the database beside the writer, so that the WAL can start anew.
  *
- * The WAL is used over and over: a sync of bytes that are written over costs half of one of a file that grows. SQLite starts it anew with
- * a write that finds everything copied and no reader in it. Per 16 MiB the thread copies (PASSIVE, which waits for nobody) and syncs on a
- * connection of its own, twice, since the writer goes on meanwhile; the little that is left then the writer copies itself, between two
- * turns. A reader that stands in the way makes that attempt fail; the next one comes 16 MiB later, and at 256 MiB the writer cuts the
- * WAL (TRUNCATE), waiting a moment for readers. Without commits nothing wakes up. On its way to its first 16 MiB the WAL is lengthened
- * by zeros, 1 MiB at a time, for the same reason; to SQLite they are frames that aren't valid, as those of an earlier round are.
+ * The WAL is used over and over: a sync of bytes that are written over costs half of one of a file that grows. SQLite
+ * starts it anew with a write that finds everything copied and no reader in it. Per 16 MiB the thread copies (PASSIVE,
+ * which waits for nobody) and syncs on a connection of its own, twice, since the writer goes on meanwhile; the little
+ * that is left then the writer copies itself, between two turns. A reader that stands in the way makes that attempt
+ * fail; the next one comes 16 MiB later, and at 256 MiB the writer cuts the WAL (TRUNCATE), waiting a moment for
+ * readers. Without commits nothing wakes up. On its way to its first 16 MiB the WAL is lengthened by zeros, 1 MiB at a
+ * time, for the same reason; to SQLite they are frames that aren't valid, as those of an earlier round are.
  *
- * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that meets an I/O error
- * is remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since a disk that lost a write isn't
- * trusted. */
+ * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that
+ * meets an I/O error is remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since
+ * a disk that lost a write isn't trusted. */
 #include "store/sqlite/checkpoint.h"
 
 #include <pthread.h>
@@ -27,7 +28,7 @@ struct checkpoint {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    bool due, stop; /* under mutex */
+    bool due, stop;       /* under mutex */
     _Atomic bool nearly;  /* all but what came during the last pass is copied: the rest is the writer's */
     _Atomic int io_error; /* SQLite's code of the first one; 0: none */
 };
@@ -55,11 +56,13 @@ static void copy_pages(struct checkpoint *cp, struct db *db)
     result_note(cp, sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
 }
 
-/* What was copied is synced here, so that little is left to sync for the writer, whose pass is the one that ends the WAL. */
+/* What was copied is synced here, so that little is left to sync for the writer, whose pass is the one that ends the
+ * WAL. */
 static void copy_sync(struct checkpoint *cp)
 {
     sqlite3_file *file = NULL;
-    if (sqlite3_file_control(cp->db.conn, NULL, SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK && file && file->pMethods)
+    if (sqlite3_file_control(cp->db.conn, NULL, SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK && file &&
+        file->pMethods)
         result_note(cp, file->pMethods->xSync(file, SQLITE_SYNC_NORMAL));
 }
 
@@ -89,7 +92,8 @@ struct checkpoint *checkpoint_start(const char *path, struct db *writer, struct 
 {
     struct checkpoint *cp = mem_alloc(sizeof *cp);
     *cp = (struct checkpoint){ .writer = writer, .passive_at = PASSIVE_BYTES, .truncate_at = TRUNCATE_BYTES };
-    if (!db_number(writer, SQL_page_size, &cp->page_bytes, err) || !db_connect(&cp->db, path, SQLITE_OPEN_READWRITE, err))
+    if (!db_number(writer, SQL_page_size, &cp->page_bytes, err) ||
+        !db_connect(&cp->db, path, SQLITE_OPEN_READWRITE, err))
         goto fail;
     if (!db_exec(&cp->db, SQL_pragma_checkpoint, err))
         goto fail;
@@ -120,14 +124,14 @@ static bool zeros_write(sqlite3_file *file, int64_t from)
     return ok;
 }
 
-/* Zeros behind the frames, synced with the next commit. What goes wrong here costs only time: a disk that is full or broken is met by that
- * commit itself. */
+/* Zeros behind the frames, synced with the next commit. What goes wrong here costs only time: a disk that is full or
+ * broken is met by that commit itself. */
 static void room_make(struct checkpoint *cp)
 {
     sqlite3_file *file = NULL;
     sqlite3_int64 size = 0;
-    if (sqlite3_file_control(cp->writer->conn, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK || !file || !file->pMethods ||
-        file->pMethods->xFileSize(file, &size) != SQLITE_OK || size < cp->wal_end)
+    if (sqlite3_file_control(cp->writer->conn, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK || !file ||
+        !file->pMethods || file->pMethods->xFileSize(file, &size) != SQLITE_OK || size < cp->wal_end)
         return;
     cp->room_end = size;
     if (size < cp->wal_end + ROOM_BYTES)
@@ -144,7 +148,8 @@ void checkpoint_between_turns(struct checkpoint *cp)
         sqlite3_busy_timeout(cp->writer->conn, DB_BUSY_MS);
         result_note(cp, rc);
         if (rc == SQLITE_OK)
-            cp->wal_bytes = cp->wal_end = cp->room_end = 0, cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
+            cp->wal_bytes = cp->wal_end = cp->room_end = 0, cp->passive_at = PASSIVE_BYTES,
+            cp->truncate_at = TRUNCATE_BYTES;
         else
             cp->truncate_at = cp->wal_bytes + PASSIVE_BYTES;
     } else if (cp->nearly) {

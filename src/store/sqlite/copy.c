@@ -1,4 +1,5 @@
-/* copy: a SQLite store as the source or the target of `weir store copy`. A target is written to weir.db.part, which gets its name last. */
+/* copy: a SQLite store as the source or the target of `weir store copy`. A target is written to weir.db.part, which
+ * gets its name last. */
 #include "store/copy.h"
 
 #include <errno.h>
@@ -38,14 +39,14 @@ static struct sqlite_side *side_open(const char *dir, struct err *err)
 {
     struct sqlite_side *self = mem_alloc_zero(sizeof *self);
     self->lock_fd = -1;
-    if (snprintf(self->dir, sizeof self->dir, "%s", dir) < FILES_PATH_MAX && path_join(self->path, dir, "weir.db", err) &&
-        (self->lock_fd = lock_take(dir, err)) >= 0)
+    if (snprintf(self->dir, sizeof self->dir, "%s", dir) < FILES_PATH_MAX &&
+        path_join(self->path, dir, "weir.db", err) && (self->lock_fd = lock_take(dir, err)) >= 0)
         return self;
     side_close(self);
     return NULL;
 }
 
-/* ---- source ---- */
+/* --- source --- */
 
 static void source_close(struct copy_source *from)
 {
@@ -90,10 +91,11 @@ struct copy_source *sqlite_copy_from(const struct store_config *config, const ch
     struct sqlite_side *self = side_open(dir, err);
     if (!self)
         return NULL;
-    bool ok = db_connect(&self->db, self->path, SQLITE_OPEN_READONLY, err) && schema_check(&self->db, self->path, &version, err);
+    bool ok = db_connect(&self->db, self->path, SQLITE_OPEN_READONLY, err) &&
+              schema_check(&self->db, self->path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", self->path, (int)version,
-                     SQL_SCHEMA_VERSION);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", self->path,
+            (int)version, SQL_SCHEMA_VERSION);
     if (!ok || !db_prepare(&self->db, SQL_FOR_COPY, err)) {
         side_close(self);
         return NULL;
@@ -102,7 +104,7 @@ struct copy_source *sqlite_copy_from(const struct store_config *config, const ch
     return &self->port.source;
 }
 
-/* ---- target ---- */
+/* --- target --- */
 
 static void target_close(struct copy_target *to)
 {
@@ -143,7 +145,8 @@ static bool target_finish(struct copy_target *to, const uint8_t key[CHAIN_KEY_BY
     if (!report.ok)
         return err_set(err, ERR_corrupt, "the copy doesn't verify: %s", report.fault);
     if (!db_run(&self->db, SQL_begin, err) ||
-        !incarnation_renew(&self->db, key, STR("copy"), STR("copied from another store"), err) || !db_run(&self->db, SQL_commit, err))
+        !incarnation_renew(&self->db, key, STR("copy"), STR("copied from another store"), err) ||
+        !db_run(&self->db, SQL_commit, err))
         return false;
     db_close(&self->db);
     return file_sync(self->part, err);
@@ -162,7 +165,8 @@ static bool target_make(struct sqlite_side *self, struct err *err)
 {
     bool made;
     if (file_exists(self->path))
-        return err_set(err, ERR_conflict, "%s holds a store: copy into another directory, or move it away first", self->dir);
+        return err_set(
+            err, ERR_conflict, "%s holds a store: copy into another directory, or move it away first", self->dir);
     if (!path_join(self->part, self->dir, "weir.db.part", err))
         return false;
     if (unlink(self->part) < 0 && errno != ENOENT)
@@ -182,8 +186,11 @@ struct copy_target *sqlite_copy_to(const struct store_config *config, const char
     struct sqlite_side *self = side_open(dir, err);
     if (!self)
         return NULL;
-    self->port.target = (struct copy_target){ .put = target_put, .table_end = target_table_end, .finish = target_finish,
-                                              .settle = target_settle, .close = target_close };
+    self->port.target = (struct copy_target){ .put = target_put,
+        .table_end = target_table_end,
+        .finish = target_finish,
+        .settle = target_settle,
+        .close = target_close };
     if (!target_make(self, err)) {
         side_close(self);
         return NULL;

@@ -1,8 +1,8 @@
 /* db: one SQLite connection with its statements.
  *
- * Owns how a connection is opened (defensive, no extensions, no triggers or views from the file, no attaching) and how SQLite's codes
- * become ours: full -> disk_full, damaged -> corrupt (and noted: damage.h), I/O -> outcome_unknown while committing and io elsewhere,
- * busy -> unavailable. */
+ * Owns how a connection is opened (defensive, no extensions, no triggers or views from the file, no attaching) and how
+ * SQLite's codes become ours: full -> disk_full, damaged -> corrupt (and noted: damage.h), I/O -> outcome_unknown while
+ * committing and io elsewhere, busy -> unavailable. */
 #include "store/sqlite/db.h"
 
 #include <pthread.h>
@@ -10,9 +10,15 @@
 
 #include "store/damage.h"
 
-static const struct { int op, value; } hardening[] = {
-    { SQLITE_DBCONFIG_DEFENSIVE, 1 },       { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 }, { SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
-    { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },  { SQLITE_DBCONFIG_ENABLE_VIEW, 0 },    { SQLITE_DBCONFIG_DQS_DML, 0 },
+static const struct {
+    int op, value;
+} hardening[] = {
+    { SQLITE_DBCONFIG_DEFENSIVE, 1 },
+    { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+    { SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
+    { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+    { SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+    { SQLITE_DBCONFIG_DQS_DML, 0 },
     { SQLITE_DBCONFIG_DQS_DDL, 0 },
 };
 
@@ -21,17 +27,23 @@ enum err_code db_code(const struct db *db, int rc)
     if (rc == SQLITE_IOERR_CORRUPTFS || rc == SQLITE_IOERR_DATA)
         return ERR_corrupt; /* the file system's own checksums say so */
     switch (rc & 0xff) {
-    case SQLITE_FULL: return ERR_disk_full;
+    case SQLITE_FULL:
+        return ERR_disk_full;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return ERR_corrupt;
-    case SQLITE_IOERR: return db->committing ? ERR_outcome_unknown : ERR_io;
+    case SQLITE_NOTADB:
+        return ERR_corrupt;
+    case SQLITE_IOERR:
+        return db->committing ? ERR_outcome_unknown : ERR_io;
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-    case SQLITE_READONLY: return ERR_io;
+    case SQLITE_READONLY:
+        return ERR_io;
     case SQLITE_NOMEM: /* what was begun is rolled back: it may be asked for again */
     case SQLITE_BUSY:
-    case SQLITE_LOCKED: return ERR_unavailable;
-    default: return ERR_internal;
+    case SQLITE_LOCKED:
+        return ERR_unavailable;
+    default:
+        return ERR_internal;
     }
 }
 
@@ -85,7 +97,8 @@ bool db_prepare(struct db *db, unsigned users, struct err *err)
     for (int id = 0; id < SQL_COUNT; id++) {
         if (!(sql_texts[id].users & users))
             continue;
-        if (sqlite3_prepare_v3(db->conn, sql_texts[id].text, -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[id], NULL) != SQLITE_OK)
+        if (sqlite3_prepare_v3(db->conn, sql_texts[id].text, -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[id], NULL) !=
+            SQLITE_OK)
             return connection_fail(db, sql_texts[id].name, err);
     }
     return true;
@@ -112,7 +125,8 @@ bool db_exec_all(struct db *db, const char *const *texts, struct err *err)
 
 bool db_exec(struct db *db, enum sql_id id, struct err *err)
 {
-    return sqlite3_exec(db->conn, sql_texts[id].text, NULL, NULL, NULL) == SQLITE_OK || connection_fail(db, sql_texts[id].name, err);
+    return sqlite3_exec(db->conn, sql_texts[id].text, NULL, NULL, NULL) == SQLITE_OK ||
+           connection_fail(db, sql_texts[id].name, err);
 }
 
 bool db_number(struct db *db, enum sql_id id, int64_t *out, struct err *err)

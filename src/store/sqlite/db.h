@@ -1,8 +1,8 @@
 /* db: one SQLite connection with its statements; private to store/sqlite.
  *
- * Statements are prepared when the connection is opened and bound by number: tools/embed_sql writes ?N, which SQLite takes at its word.
- * Text and bytes are bound without a copy: they must live until the statement has been stepped. A connection is used by one thread at a
- * time. */
+ * Statements are prepared when the connection is opened and bound by number: tools/embed_sql writes ?N, which SQLite
+ * takes at its word. Text and bytes are bound without a copy: they must live until the statement has been stepped. A
+ * connection is used by one thread at a time. */
 #ifndef WEIR_STORE_SQLITE_DB_H
 #define WEIR_STORE_SQLITE_DB_H
 
@@ -20,15 +20,18 @@ struct db {
     bool committing; /* an I/O error now means: outcome unknown */
 };
 
-/* db_connect: opens the file (which must exist) with hardening on, nothing prepared yet. flags: SQLITE_OPEN_READONLY or _READWRITE. */
+/* db_connect: opens the file (which must exist) with hardening on, nothing prepared yet. flags: SQLITE_OPEN_READONLY or
+ * _READWRITE. */
 bool db_connect(struct db *db, const char *path, int flags, struct err *err);
 bool db_prepare(struct db *db, unsigned users, struct err *err); /* SQL_FOR_ bits */
 void db_close(struct db *db);
-bool db_exec(struct db *db, enum sql_id id, struct err *err);             /* a text for exec, its rows are ignored */
+bool db_exec(struct db *db, enum sql_id id, struct err *err);               /* a text for exec, its rows are ignored */
 bool db_exec_all(struct db *db, const char *const *texts, struct err *err); /* a migration's, ended by NULL */
-bool db_number(struct db *db, enum sql_id id, int64_t *out, struct err *err); /* for exec: the first column of the first row; 0: no row */
+/* for exec: the first column of the first row; 0: no row */
+bool db_number(struct db *db, enum sql_id id, int64_t *out, struct err *err);
 
-/* db_fail: fills err from the connection's last error, in SQLite's words and with the name of the statement; resets it; false. */
+/* db_fail: fills err from the connection's last error, in SQLite's words and with the name of the statement; resets it;
+ * false. */
 bool db_fail(struct db *db, enum sql_id id, struct err *err);
 enum err_code db_code(const struct db *db, int rc);
 
@@ -88,7 +91,8 @@ static inline void bind_texts(sqlite3_stmt *stmt, int first, const struct str *t
         bind_text(stmt, first + i, texts[i]);
 }
 #define BIND_TEXTS(stmt, first, ...) \
-    bind_texts((stmt), (first), (const struct str[]){ __VA_ARGS__ }, (int)(sizeof((struct str[]){ __VA_ARGS__ }) / sizeof(struct str)))
+    bind_texts((stmt), (first), (const struct str[]){ __VA_ARGS__ }, \
+        (int)(sizeof((struct str[]){ __VA_ARGS__ }) / sizeof(struct str)))
 
 static inline void bind_blob(sqlite3_stmt *stmt, int n, const void *bytes, size_t len)
 {

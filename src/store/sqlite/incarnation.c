@@ -1,11 +1,12 @@
-/* incarnation: the random number that stands in every fence, so that a store never takes the word of another for its own.
+/* incarnation: the random number that stands in every fence, so that a store never takes the word of another for its
+ * own.
  *
- * With a new one every grant that is out is marked as one whose job may have begun: its executor can't name it any more, so the attempt is
- * counted when the executor polls again.
+ * With a new one every grant that is out is marked as one whose job may have begun: its executor can't name it any
+ * more, so the attempt is counted when the executor polls again.
  *
- * A restore takes a new one. So does a copy of the data directory, which is told by its place: inode and time of birth of weir.db, kept in
- * `meta`; a file that was moved is still the same. A file system that gives a file another inode at each mount gets a new incarnation at
- * each start: work that was running is then granted anew, nothing else. */
+ * A restore takes a new one. So does a copy of the data directory, which is told by its place: inode and time of birth
+ * of weir.db, kept in `meta`; a file that was moved is still the same. A file system that gives a file another inode at
+ * each mount gets a new incarnation at each start: work that was running is then granted anew, nothing else. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,13 +21,15 @@
 
 #define PLACE_NAME STR("place")
 
-bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err)
+bool incarnation_renew(
+    struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err)
 {
-    return incarnation_events(db, key, &(struct event){ .kind = EVENT_incarnation, .actor = actor, .reason = reason }, 1, TAGS_NONE, err);
+    return incarnation_events(
+        db, key, &(struct event){ .kind = EVENT_incarnation, .actor = actor, .reason = reason }, 1, TAGS_NONE, err);
 }
 
-bool incarnation_events(
-    struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct str tags, struct err *err)
+bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n,
+    struct str tags, struct err *err)
 {
     struct store_head head;
     struct buf packed;
@@ -39,7 +42,8 @@ bool incarnation_events(
     pack_events(&packed, events, n);
     head.turn++;
     memcpy(hash, head.hash, sizeof hash);
-    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), tags, head.hash, err);
+    bool ok =
+        turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), tags, head.hash, err);
     head.seq += (int64_t)n;
     head.commit++;
     buf_release(&packed);
@@ -61,8 +65,8 @@ static void place_of(const char *path, char *out, size_t size)
         return;
     }
     bool born = st.stx_mask & STATX_BTIME;
-    snprintf(out, size, "%" PRIu64 ".%" PRId64 ".%" PRIu32, (uint64_t)st.stx_ino, born ? (int64_t)st.stx_btime.tv_sec : 0,
-        born ? st.stx_btime.tv_nsec : 0);
+    snprintf(out, size, "%" PRIu64 ".%" PRId64 ".%" PRIu32, (uint64_t)st.stx_ino,
+        born ? (int64_t)st.stx_btime.tv_sec : 0, born ? st.stx_btime.tv_nsec : 0);
 }
 
 bool place_check(struct sqlite_store *self, struct err *err)
@@ -84,7 +88,8 @@ bool place_check(struct sqlite_store *self, struct err *err)
         return true;
     if (!db_run(db, SQL_begin, err))
         return false;
-    bool ok = !*known || incarnation_renew(db, self->key, STR("store"), STR("this is a copy: weir.db is another file than before"), err);
+    bool ok = !*known || incarnation_renew(db, self->key, STR("store"),
+                             STR("this is a copy: weir.db is another file than before"), err);
     if (ok) {
         bind_text(db->stmts[SQL_meta_put], 1, PLACE_NAME);
         bind_text(db->stmts[SQL_meta_put], 2, str_of(here));

@@ -1,7 +1,7 @@
 /* load: what the engine reads while it decides: single rows by key and 'the first N by rank'.
  *
- * Every statement is a walk along an index (golden plans: test/golden/plans_sqlite.txt), so that no load grows with the queue. What is
- * returned is as of the last commit and lives in the caller's arena. */
+ * Every statement is a walk along an index (golden plans: test/golden/plans_sqlite.txt), so that no load grows with the
+ * queue. What is returned is as of the last commit and lives in the caller's arena. */
 #include <stdio.h>
 
 #include "store/damage.h"
@@ -19,7 +19,8 @@ static bool load_lanes(struct store *store, struct arena *arena, struct lane ***
     return rows_lanes(&sqlite_of(store)->db, SQL_lanes, arena, out, out_n, err);
 }
 
-static bool load_classes(struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
+static bool load_classes(
+    struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
     return rows_classes(&sqlite_of(store)->db, SQL_classes, arena, out, out_n, err);
 }
@@ -29,13 +30,14 @@ static bool load_slots(struct store *store, struct arena *arena, struct slot ***
     return rows_slots(&sqlite_of(store)->db, SQL_slots, arena, out, out_n, err);
 }
 
-static bool load_executors(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
+static bool load_executors(
+    struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
 {
     return rows_executors(&sqlite_of(store)->db, SQL_executors, arena, out, out_n, err);
 }
 
-static bool load_tokens(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+static bool load_tokens(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out,
+    size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_tokens_after], after, most < INT64_MAX ? (int64_t)most : INT64_MAX);
@@ -59,13 +61,14 @@ static bool load_live(struct store *store, struct arena *arena, struct attempt *
     return rows_lives(&sqlite_of(store)->db, SQL_lives, arena, out, out_n, err);
 }
 
-static bool load_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool load_task(
+    struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     return rows_task(&sqlite_of(store)->db, arena, id, out, out_found, err);
 }
 
-static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
-                       struct err *err)
+static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     enum sql_id sql = by_pred ? SQL_edges_by_pred : SQL_edges_by_waiter;
@@ -73,16 +76,16 @@ static bool load_edges(struct store *store, struct arena *arena, int64_t id, boo
     return rows_edges(db, sql, arena, out, out_n, err);
 }
 
-static bool load_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
-                      struct err *err)
+static bool load_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out,
+    size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_outs_after], id, after, (int64_t)n);
     return rows_edges(db, SQL_outs_after, arena, out, out_n, err);
 }
 
-static bool load_others_outs(
-    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+static bool load_others_outs(struct store *store, struct arena *arena, int64_t id, enum edge_kind but,
+    struct edge **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_outs_others], id, but);
@@ -98,7 +101,8 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
            (found || damage_set(err, "spec %lld is missing", (long long)id));
 }
 
-static bool load_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+static bool load_attempt(
+    struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_live_get], task, grant);
@@ -113,15 +117,16 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
     return rows_outputs(&sqlite_of(store)->db, arena, task, out_json, err);
 }
 
-static bool load_log_seal(struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err)
+static bool load_log_seal(
+    struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_log_seal_get], task, grant);
     return rows_get_log_seal(db, SQL_log_seal_get, NULL, out, out_found, err);
 }
 
-static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
-                        struct err *err)
+static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+    size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     size_t cap = 0;
@@ -138,31 +143,32 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     return step == DB_DONE;
 }
 
-static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
-                      size_t *out_n, struct err *err)
+static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_holds_due], kind, key_max, (int64_t)n);
     return rows_holds(db, SQL_holds_due, arena, out, out_n, err);
 }
 
-static bool holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
-                     struct err *err)
+static bool holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_holds_of], kind, key, (int64_t)n);
     return rows_holds(db, SQL_holds_of, arena, out, out_n, err);
 }
 
-static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
-                        struct hold **out, size_t *out_n, struct err *err)
+static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after,
+    size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_NUMBERS(db->stmts[SQL_holds_after], kind, after->key, after->rank, after->task, (int64_t)n);
     return rows_holds(db, SQL_holds_after, arena, out, out_n, err);
 }
 
-static bool holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool holds_of_task(
+    struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     bind_i64(db->stmts[SQL_holds_of_task], 1, task);
@@ -182,9 +188,8 @@ static bool unique_find(struct store *store, struct str tenant, struct str key, 
     return true;
 }
 
-static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
-                             struct str key,
-                             struct idempotency *out, bool *out_found, struct err *err)
+static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token,
+    struct str route, struct str key, struct idempotency *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     BIND_TEXTS(db->stmts[SQL_idempotency_get], 1, tenant, token, route, key);

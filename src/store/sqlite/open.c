@@ -1,8 +1,8 @@
 /* open: a data directory becomes a store: lock, key, file, schema, a quick check, statements, the checkpoint thread.
  *
- * Promises: one opener at a time (DIR/lock); DIR is 0711 and what is made in it 0600; a new store is durable, key first, before true is
- * returned. Fails with ERR_conflict (in use, foreign, newer), ERR_not_found (nothing there and config.create is false), ERR_corrupt,
- * ERR_io. */
+ * Promises: one opener at a time (DIR/lock); DIR is 0711 and what is made in it 0600; a new store is durable, key
+ * first, before true is returned. Fails with ERR_conflict (in use, foreign, newer), ERR_not_found (nothing there and
+ * config.create is false), ERR_corrupt, ERR_io. */
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -26,13 +26,19 @@ static bool head_check(struct sqlite_store *self, struct err *err)
         return false;
     return chain_seal_fits(self->key, &self->head, seal) ||
            err_set(err, ERR_corrupt,
-                   "the head of the history isn't sealed with verify.key: the key, or the database, isn't this store's; run weir verify");
+               "the head of the history isn't sealed with verify.key: the key, or the database, isn't this store's; "
+               "run weir verify");
 }
 
 static bool new_head(struct sqlite_store *self, struct err *err)
 {
-    struct store_head head = { .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1, .next_executor = 1,
-                              .next_token = 1 };
+    struct store_head head = { .next_task = 1,
+        .next_spec = 1,
+        .next_lane = 1,
+        .next_class = 1,
+        .next_slot = 1,
+        .next_executor = 1,
+        .next_token = 1 };
     while (head.incarnation == 0)
         clock_entropy(&head.incarnation, sizeof head.incarnation);
     return head_write(&self->db, self->key, &head, err);
@@ -44,8 +50,8 @@ static bool head_make(struct sqlite_store *self, struct err *err)
     int64_t rows;
     if (!db_number(&self->db, SQL_count_beginnings, &rows, err))
         return false;
-    return rows || (db_run(&self->db, SQL_begin, err) && db_run(&self->db, SQL_head_insert, err) && new_head(self, err) &&
-                    db_run(&self->db, SQL_commit, err));
+    return rows || (db_run(&self->db, SQL_begin, err) && db_run(&self->db, SQL_head_insert, err) &&
+                       new_head(self, err) && db_run(&self->db, SQL_commit, err));
 }
 
 static bool key_open(struct sqlite_store *self, const char *data_dir, bool fresh, struct err *err)
@@ -79,8 +85,8 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
     if (version && !integrity_check(&self->db, check, err))
         return false;
     sqlite3_db_release_memory(self->db.conn); /* the check has read every page, most of them for the last time */
-    return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) && head_make(self, err) &&
-           head_check(self, err) && place_check(self, err);
+    return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) &&
+           head_make(self, err) && head_check(self, err) && place_check(self, err);
 }
 
 struct store *sqlite_store_open(const struct store_config *config, const char *dir, struct err *err)

@@ -1,7 +1,8 @@
 /* reader: what the api shows, on a read-only connection of its own.
  *
- * Each call is one snapshot and short: a call of several statements is one read transaction; walks that a filter could make long (lists of
- * tasks in tasks.c, events here) stop after a bounded number of steps or STEP_US and say how far they came. */
+ * Each call is one snapshot and short: a call of several statements is one read transaction; walks that a filter could
+ * make long (lists of tasks in tasks.c, events here) stop after a bounded number of steps or STEP_US and say how far
+ * they came. */
 #include <string.h>
 
 #include "io/clock.h"
@@ -16,11 +17,12 @@ struct reader *sqlite_reader_open(const char *dir, struct err *err)
     char path[FILES_PATH_MAX];
     int64_t version;
     *self = (struct sqlite_reader){ .port = { .ops = &sqlite_reader_ops, .step_us = STEP_US } };
-    bool ok = path_join(path, dir, "weir.db", err) && (file_exists(path) || err_set(err, ERR_not_found, "there is no store at %s", path));
+    bool ok = path_join(path, dir, "weir.db", err) &&
+              (file_exists(path) || err_set(err, ERR_not_found, "there is no store at %s", path));
     ok = ok && db_connect(&self->db, path, SQLITE_OPEN_READONLY, err) && schema_check(&self->db, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
-                     SQL_SCHEMA_VERSION);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path,
+            (int)version, SQL_SCHEMA_VERSION);
     ok = ok && db_exec(&self->db, SQL_pragma_reader, err) && db_prepare(&self->db, SQL_FOR_READER, err);
     if (!ok) {
         db_close(&self->db);
@@ -102,8 +104,8 @@ static bool row_edge_view(struct cells *c, struct arena *arena, struct edge_view
     return ok;
 }
 
-static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
-                           struct err *err)
+static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out,
+    size_t *out_n, struct err *err)
 {
     enum sql_id sql = by_pred ? SQL_edge_views_by_pred : SQL_edge_views_by_waiter;
     size_t cap = 0;
@@ -125,11 +127,13 @@ bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, stru
     view->lane_kind = lane->kind;
     /* The row says what there is to be read: nothing of all this for a task that just waits in a queue. */
     return (view->task.grant == 0 || view_attempts(db, arena, view, err)) &&
-           (view->task.ins == 0 || views_of_edges(db, arena, view->task.id, false, &view->needs, &view->n_needs, err)) &&
+           (view->task.ins == 0 ||
+               views_of_edges(db, arena, view->task.id, false, &view->needs, &view->n_needs, err)) &&
            (!(view->task.marks & MARK_OUTPUTS) || rows_outputs(db, arena, view->task.id, &view->outputs, err));
 }
 
-static bool task_in_snapshot(struct db *db, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+static bool task_in_snapshot(
+    struct db *db, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
 {
     struct lane lane;
     *out = (struct task_view){ 0 };
@@ -138,19 +142,22 @@ static bool task_in_snapshot(struct db *db, struct arena *arena, int64_t id, str
     return !*out_found || (lane_view(db, arena, out->task.lane, &lane, err) && view_fill(db, arena, &lane, out, err));
 }
 
-static bool read_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+static bool read_task(
+    struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     return snapshot_begin(db, err) && snapshot_end(db, task_in_snapshot(db, arena, id, out, out_found, err));
 }
 
-static bool read_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+static bool read_row(
+    struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     return rows_task(&sqlite_reader_of(reader)->db, arena, id, out, out_found, err);
 }
 
 /* A spec never changes: one statement, no snapshot with the task's row. */
-static bool spec_get(struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
+static bool spec_get(
+    struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     *out = (struct spec){ 0 };
@@ -176,7 +183,8 @@ static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t 
     return ok;
 }
 
-static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
+static bool read_spec_slots(
+    struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
 {
     struct spec row;
     bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
@@ -185,22 +193,22 @@ static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t 
     return ok;
 }
 
-static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
-                       struct err *err)
+static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out,
+    size_t *out_n, struct err *err)
 {
     return views_of_edges(&sqlite_reader_of(reader)->db, arena, id, by_pred, out, out_n, err);
 }
 
-static bool read_holds(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+static bool read_holds(
+    struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     bind_i64(db->stmts[SQL_holds_of_task], 1, task);
     return rows_holds(db, SQL_holds_of_task, arena, out, out_n, err);
 }
 
-static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
-                            size_t *out_n,
-                            struct err *err)
+static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     BIND_NUMBERS(db->stmts[SQL_holds_of], kind, key, (int64_t)n);
@@ -232,9 +240,8 @@ static void events_pick(struct event_list *list, struct arena *arena, const stru
     }
 }
 
-static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out,
-                        size_t *out_n,
-                        int64_t *out_last, struct err *err)
+static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n,
+    struct event **out, size_t *out_n, int64_t *out_last, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
@@ -257,7 +264,8 @@ static bool read_events(struct reader *reader, struct arena *arena, int64_t sinc
 }
 
 /* One turn's events of a task, newest first; *turn moves on to the one before. */
-static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task, int64_t *turn, struct event_list *list, struct err *err)
+static bool task_events_of_turn(
+    struct db *db, struct arena *arena, int64_t task, int64_t *turn, struct event_list *list, struct err *err)
 {
     struct event *events;
     size_t n;
@@ -279,13 +287,15 @@ static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task
         if (list->n < list->max)
             *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
     }
-    bool earlier = n > 0 && (list->last == 0 || events[0].seq < list->last); /* or the list leads in a circle: it was damaged */
+    /* or the list leads in a circle: it was damaged */
+    bool earlier = n > 0 && (list->last == 0 || events[0].seq < list->last);
     list->last = n > 0 ? events[0].seq : 0;
     *turn = earlier ? before : 0;
     return true;
 }
 
-static bool task_events_in_snapshot(struct db *db, struct arena *arena, int64_t task, struct event_list *list, struct err *err)
+static bool task_events_in_snapshot(
+    struct db *db, struct arena *arena, int64_t task, struct event_list *list, struct err *err)
 {
     struct task row;
     bool found;
@@ -298,8 +308,8 @@ static bool task_events_in_snapshot(struct db *db, struct arena *arena, int64_t 
     return true;
 }
 
-static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
-                             struct err *err)
+static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out,
+    size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     struct event_list list = { .max = n };
@@ -311,7 +321,8 @@ static bool read_task_events(struct reader *reader, struct arena *arena, int64_t
 
 /* A whole table, or a page of it. */
 #define READ_PAGED(name, type) \
-    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, size_t *out_n, \
+    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, \
+        size_t *out_n, \
         struct err *err) \
     { \
         struct db *db = &sqlite_reader_of(reader)->db; \
@@ -333,7 +344,8 @@ READ_PAGED(slots, struct slot)
 
 READ_PAGED(executors, struct executor)
 
-static bool read_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
+static bool read_classes(
+    struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
     return rows_classes(&sqlite_reader_of(reader)->db, SQL_classes, arena, out, out_n, err);
 }
@@ -368,8 +380,8 @@ static bool read_head(struct reader *reader, struct store_head *out, struct err 
     return rows_head(&sqlite_reader_of(reader)->db, out, NULL, err);
 }
 
-static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found,
-                       struct err *err)
+static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state,
+    bool *out_found, struct err *err)
 {
     struct task row;
     if (!rows_task_rest(&sqlite_reader_of(reader)->db, task, &row, out_found, err))
@@ -381,7 +393,8 @@ static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, 
     return true;
 }
 
-static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
+static bool read_grant_owner(
+    struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     struct cells c = cells_of(db, SQL_grant_owner);
@@ -397,8 +410,8 @@ static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant,
     return true;
 }
 
-static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
-                          struct err *err)
+static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out,
+    bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     BIND_NUMBERS(db->stmts[SQL_log_tail_get], task, grant);

@@ -26,11 +26,9 @@ bool lane_view(struct db *db, struct arena *arena, int64_t id, struct lane *out,
 bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, struct task_view *view, struct err *err);
 
 /* tasks.c */
-bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
-                       int64_t *out_next, struct err *err);
-bool sqlite_read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
-    int64_t run,
-                      int64_t *out_id,
-                      struct err *err);
+bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter,
+    struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err);
+bool sqlite_read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name,
+    struct str variant, int64_t run, int64_t *out_id, struct err *err);
 
 #endif

@@ -35,7 +35,8 @@ bool row_damaged(struct db *db, enum sql_id id, const char *table, struct err *e
         ROW_##table(ROW_GET) then \
         return ok; \
     } \
-    bool rows_get_##table(struct db *db, enum sql_id id, struct arena *arena, struct type *out, bool *out_found, struct err *err) \
+    bool rows_get_##table(struct db *db, enum sql_id id, struct arena *arena, struct type *out, bool *out_found, \
+        struct err *err) \
     { \
         struct cells c = cells_of(db, id); \
         enum db_step step = db_next(db, id, err); \
@@ -50,7 +51,8 @@ bool row_damaged(struct db *db, enum sql_id id, const char *table, struct err *e
 ROWS_READ(ROW_READER)
 
 #define ROWS_EACH_READER(name, table, type) \
-    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type ***out, size_t *out_n, struct err *err) \
+    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type ***out, size_t *out_n, \
+        struct err *err) \
     { \
         size_t cap = 0; \
         enum db_step step; \
@@ -66,7 +68,8 @@ ROWS_READ(ROW_READER)
 ROWS_EACH(ROWS_EACH_READER)
 
 #define ROWS_ARRAY_READER(name, table, type) \
-    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type **out, size_t *out_n, struct err *err) \
+    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type **out, size_t *out_n, \
+        struct err *err) \
     { \
         size_t cap = 0; \
         enum db_step step; \

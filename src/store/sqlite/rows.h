@@ -1,7 +1,7 @@
 /* rows: columns -> the structs of core/model.h; private to store/sqlite.
  *
- * Column lists are those of rows.def. Text is copied into the arena. A value that no build of ours can have written (an unknown state
- * letter, a cut-off list) makes the call fail with ERR_corrupt. */
+ * Column lists are those of rows.def. Text is copied into the arena. A value that no build of ours can have written (an
+ * unknown state letter, a cut-off list) makes the call fail with ERR_corrupt. */
 #ifndef WEIR_STORE_SQLITE_ROWS_H
 #define WEIR_STORE_SQLITE_ROWS_H
 
@@ -38,11 +38,12 @@ static inline struct str next_text(struct cells *c, struct arena *arena)
     return column_text(c->stmt, c->at++, arena);
 }
 
-/* row_TABLE: the columns of one table, from where the cells are. False: no build of ours has written this. rows_get_TABLE: the first row
- * of a bound statement that selects these columns. */
+/* row_TABLE: the columns of one table, from where the cells are. False: no build of ours has written this.
+ * rows_get_TABLE: the first row of a bound statement that selects these columns. */
 #define ROW_FUNCTIONS(table, type, then) \
     bool row_##table(struct cells *c, struct arena *arena, struct type *row); \
-    bool rows_get_##table(struct db *db, enum sql_id id, struct arena *arena, struct type *out, bool *out_found, struct err *err);
+    bool rows_get_##table(struct db *db, enum sql_id id, struct arena *arena, struct type *out, bool *out_found, \
+        struct err *err);
 #define ROWS_READ(T) /* whose rows are read one by one, or in a list; what is done behind its columns */ \
     T(task, task, ) \
     T(spec, spec, ) \
@@ -70,19 +71,24 @@ ROWS_READ(ROW_FUNCTIONS)
 
 /* All rows of a bound statement that selects the table's columns; each by itself, or in one array. */
 #define ROWS_EACH(T) \
-    T(lanes, lane, lane) T(classes, class, task_class) T(slots, slot, slot) T(executors, executor, executor) T(tokens, token, token) \
+    T(lanes, lane, lane) T(classes, class, task_class) T(slots, slot, slot) T(executors, executor, executor) \
+    T(tokens, token, token) \
     T(archives, archive, archive)
 #define ROWS_ARRAY(T) \
-    T(site, site, site_key) T(holds, hold, hold) T(edges, edge, edge) T(lives, live, attempt) T(attempts, attempt, attempt) \
+    T(site, site, site_key) T(holds, hold, hold) T(edges, edge, edge) T(lives, live, attempt) T(attempts, attempt, \
+        attempt) \
     T(schedules, schedule, schedule) T(revisions, revision, revision)
 #define ROWS_EACH_FUNCTION(name, table, type) \
-    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type ***out, size_t *out_n, struct err *err);
+    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type ***out, size_t *out_n, \
+        struct err *err);
 #define ROWS_ARRAY_FUNCTION(name, table, type) \
-    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type **out, size_t *out_n, struct err *err);
+    bool rows_##name(struct db *db, enum sql_id id, struct arena *arena, struct type **out, size_t *out_n, \
+        struct err *err);
 ROWS_EACH(ROWS_EACH_FUNCTION)
 ROWS_ARRAY(ROWS_ARRAY_FUNCTION)
 
-bool row_damaged(struct db *db, enum sql_id id, const char *table, struct err *err); /* the one it stands at; resets it; false */
+/* the one it stands at; resets it; false */
+bool row_damaged(struct db *db, enum sql_id id, const char *table, struct err *err);
 bool rows_head(struct db *db, struct store_head *out, uint8_t *out_seal, struct err *err);
 bool rows_task(struct db *db, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
 /* rows_task_rest: state and numbers alone, without names and texts; for readers. */

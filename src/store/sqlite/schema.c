@@ -1,8 +1,8 @@
 /* schema: what kind of database a file is, and the way from an older schema to ours.
  *
- * application_id says it is Weir's, user_version which schema it has. Migrations only lead forward, each in one transaction that also
- * writes the new version: a crash leaves the old schema or the new one. A newer schema and a foreign database are refused with what to
- * do. */
+ * application_id says it is Weir's, user_version which schema it has. Migrations only lead forward, each in one
+ * transaction that also writes the new version: a crash leaves the old schema or the new one. A newer schema and a
+ * foreign database are refused with what to do. */
 #include <inttypes.h>
 
 #include "store/sqlite/rows.h"
@@ -22,15 +22,17 @@ bool schema_check(struct db *db, const char *path, int64_t *out_version, struct 
         return true;
     }
     if (application != SQL_APPLICATION_ID)
-        return err_set(err, ERR_conflict, "%s belongs to another program (application id %" PRId64 "): choose another data directory", path,
-                       application);
+        return err_set(err, ERR_conflict,
+            "%s belongs to another program (application id %" PRId64 "): choose another data directory", path,
+            application);
     if (version > SQL_SCHEMA_VERSION)
         return err_set(err, ERR_conflict,
-                       "%s has schema %" PRId64 " and this weir knows up to %d: run the weir that wrote it, or a newer one", path,
-                       version, SQL_SCHEMA_VERSION);
+            "%s has schema %" PRId64 " and this weir knows up to %d: run the weir that wrote it, or a newer one", path,
+            version, SQL_SCHEMA_VERSION);
     if (version < 1)
-        return err_set(err, ERR_corrupt, "%s has schema %" PRId64 " and this weir leads on from 1: bring it there with an older weir first",
-                       path, version);
+        return err_set(err, ERR_corrupt,
+            "%s has schema %" PRId64 " and this weir leads on from 1: bring it there with an older weir first", path,
+            version);
     if (planted)
         return err_set(err, ERR_corrupt, "%s holds a trigger, a view or a virtual table: none of them is Weir's", path);
     *out_version = version;
@@ -56,14 +58,16 @@ bool schema_migrate(struct db *db, int64_t version, struct err *err)
 bool integrity_check(struct db *db, enum sql_id id, struct err *err)
 {
     sqlite3_stmt *stmt = NULL;
-    if (sqlite3_prepare_v2(db->conn, sql_texts[id].text, -1, &stmt, NULL) != SQLITE_OK || sqlite3_step(stmt) != SQLITE_ROW) {
-        err_set(err, db_code(db, sqlite3_extended_errcode(db->conn)), "%s: %s", sql_texts[id].name, sqlite3_errmsg(db->conn));
+    if (sqlite3_prepare_v2(db->conn, sql_texts[id].text, -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW) {
+        err_set(err, db_code(db, sqlite3_extended_errcode(db->conn)), "%s: %s", sql_texts[id].name,
+            sqlite3_errmsg(db->conn));
         sqlite3_finalize(stmt);
         return false;
     }
     struct str word = column_view(stmt, 0);
     bool ok = str_eqz(word, "ok") || err_set(err, ERR_corrupt, "the database's own check says: %.*s",
-                                             (int)(word.len < 200 ? word.len : 200), word.ptr);
+                                         (int)(word.len < 200 ? word.len : 200), word.ptr);
     sqlite3_finalize(stmt);
     return ok;
 }

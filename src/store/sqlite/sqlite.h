@@ -1,4 +1,5 @@
-/* sqlite: the SQLite store's parts, for each other; private to store/sqlite (store.c calls the four that open and operate). */
+/* sqlite: the SQLite store's parts, for each other; private to store/sqlite (store.c calls the four that open and
+ * operate). */
 #ifndef WEIR_STORE_SQLITE_SQLITE_H
 #define WEIR_STORE_SQLITE_SQLITE_H
 
@@ -22,7 +23,7 @@ struct sqlite_store {
     struct buf scratch;     /* lists on their way into a column */
     struct str rest;        /* of the task that is written next */
     struct tagger tagger;
-    struct buf tags;        /* of the turn */
+    struct buf tags; /* of the turn */
 };
 
 static inline struct sqlite_store *sqlite_of(struct store *store)
@@ -43,23 +44,26 @@ bool sqlite_begin(struct store *store, struct err *err);
 void sqlite_rollback(struct store *store);
 bool sqlite_commit(struct store *store, const struct changes *changes, struct err *err);
 bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, struct err *err);
-bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
-                int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
+bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn,
+    int64_t first_seq, int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES],
+    struct err *err);
 
-/* incarnation_renew: inside a transaction; told in the history. place_check: a copy of the data directory takes a new incarnation when it
- * is opened. place_forget: the next opener is at home. */
-bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err);
+/* incarnation_renew: inside a transaction; told in the history. place_check: a copy of the data directory takes a new
+ * incarnation when it is opened. place_forget: the next opener is at home. */
+bool incarnation_renew(
+    struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err);
 /* incarnation_events: likewise, with events and tags of the caller's; the first event tells it. */
-bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct str tags,
-                        struct err *err);
+bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n,
+    struct str tags, struct err *err);
 bool place_check(struct sqlite_store *self, struct err *err);
 bool place_forget(struct db *db, struct err *err);
 
 /* verify_walk: store_verify on an open connection (prepared for reader and verifier). */
-bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish, struct verify_report *out,
-                 struct err *err);
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
+    struct verify_report *out, struct err *err);
 bool sqlite_verify(const char *dir, const struct verify_wish *wish, struct verify_report *out, struct err *err);
-bool integrity_check(struct db *db, enum sql_id id, struct err *err); /* SQL_quick_check and its kind: the answer must be ok */
+/* SQL_quick_check and its kind: the answer must be ok */
+bool integrity_check(struct db *db, enum sql_id id, struct err *err);
 
 extern const struct store_ops sqlite_ops; /* load.c */
 

@@ -1,9 +1,10 @@
 /* tasks: lists of tasks, newest first, for any filter.
  *
- * The hot path pays for no index that only lists need. So a list is taken from the narrowest source there is: a revision's tasks from
- * task_key; Q, S, F, T and A from task_state; X from `live`; P from `ready` while there are few; and what is left (no state, D, many P)
- * from the task table's end downwards. Each source is walked under one snapshot for step_us at most; a walk that was stopped hands back
- * what it has, and *out_next lets the next call go on there: a page may be short, or empty, while there is more. */
+ * The hot path pays for no index that only lists need. So a list is taken from the narrowest source there is: a
+ * revision's tasks from task_key; Q, S, F, T and A from task_state; X from `live`; P from `ready` while there are few;
+ * and what is left (no state, D, many P) from the task table's end downwards. Each source is walked under one snapshot
+ * for step_us at most; a walk that was stopped hands back what it has, and *out_next lets the next call go on there: a
+ * page may be short, or empty, while there is more. */
 #include <stdlib.h>
 
 #include "io/clock.h"
@@ -53,7 +54,8 @@ static bool tenant_fits(struct listing *l, int64_t lane, struct err *err, bool *
     enum db_step step = db_next(l->db, SQL_lane_get, err);
     if (step == DB_ERROR)
         return false;
-    *out_fits = step == DB_ROW && str_eq(column_view(l->db->stmts[SQL_lane_get], LANE_COLUMN_tenant), l->filter->tenant);
+    *out_fits =
+        step == DB_ROW && str_eq(column_view(l->db->stmts[SQL_lane_get], LANE_COLUMN_tenant), l->filter->tenant);
     db_reset(l->db, SQL_lane_get);
     return true;
 }
@@ -94,7 +96,8 @@ static bool source_walk(struct listing *l, struct arena *arena, struct source so
             *ARENA_PUSH(arena, l->ids, l->n_ids, l->cap_ids) = id;
             found++;
         }
-        if (++steps % CLOCK_STEPS == 0 && steps > l->limit && clock_boot_us() > l->deadline) { /* rows that all fit are a whole page */
+        /* rows that all fit are a whole page */
+        if (++steps % CLOCK_STEPS == 0 && steps > l->limit && clock_boot_us() > l->deadline) {
             stopped = true;
             break;
         }
@@ -136,8 +139,14 @@ static bool few_pending(struct listing *l, bool *out, struct err *err)
 
 /* By state: its source, when it has one of its own. */
 static const enum sql_id state_sources[STATE_COUNT] = {
-    [STATE_Q] = SQL_tasks_in_state, [STATE_S] = SQL_tasks_in_state, [STATE_P] = SQL_tasks_pending,  [STATE_X] = SQL_tasks_live,
-    [STATE_D] = SQL_tasks_newest,   [STATE_F] = SQL_tasks_in_state, [STATE_T] = SQL_tasks_in_state, [STATE_A] = SQL_tasks_in_state,
+    [STATE_Q] = SQL_tasks_in_state,
+    [STATE_S] = SQL_tasks_in_state,
+    [STATE_P] = SQL_tasks_pending,
+    [STATE_X] = SQL_tasks_live,
+    [STATE_D] = SQL_tasks_newest,
+    [STATE_F] = SQL_tasks_in_state,
+    [STATE_T] = SQL_tasks_in_state,
+    [STATE_A] = SQL_tasks_in_state,
 };
 
 static bool sources_walk(struct listing *l, struct arena *arena, struct err *err)
@@ -153,7 +162,8 @@ static bool sources_walk(struct listing *l, struct arena *arena, struct err *err
     if (whole)
         return source_start(l, arena, (struct source){ .sql = SQL_tasks_newest }, err);
     for (int state = STATE_Q; state < STATE_COUNT; state++)
-        if (l->states & 1u << state && !source_start(l, arena, (struct source){ state_sources[state], (enum task_state)state }, err))
+        if (l->states & 1u << state &&
+            !source_start(l, arena, (struct source){ state_sources[state], (enum task_state)state }, err))
             return false;
     return true;
 }
@@ -164,7 +174,8 @@ static int newest_first(const void *a, const void *b)
     return (*x < *y) - (*x > *y);
 }
 
-static bool views_load(struct listing *l, struct arena *arena, size_t n, struct task_view **out, size_t *out_n, struct err *err)
+static bool views_load(
+    struct listing *l, struct arena *arena, size_t n, struct task_view **out, size_t *out_n, struct err *err)
 {
     struct lane lane = { .id = -1 };
     *out = n ? ARENA_ARRAY(arena, struct task_view, n) : NULL;
@@ -184,8 +195,8 @@ static bool views_load(struct listing *l, struct arena *arena, size_t n, struct 
     return true;
 }
 
-static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next,
-                              struct err *err)
+static bool tasks_in_snapshot(
+    struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
 {
     const struct task_filter *f = l->filter;
     *out = NULL, *out_n = 0, *out_next = 0;
@@ -198,7 +209,8 @@ static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct tas
     if (l->n_ids > 1)
         qsort(l->ids, l->n_ids, sizeof *l->ids, newest_first);
     size_t n = 0;
-    while (n < l->n_ids && n < l->limit && l->ids[n] >= l->floor) /* below the floor a source may hold what wasn't seen */
+    /* below the floor a source may hold what wasn't seen */
+    while (n < l->n_ids && n < l->limit && l->ids[n] >= l->floor)
         n++;
     if (n < l->n_ids && l->ids[n] >= l->floor) /* full: go on below the last one */
         *out_next = l->ids[n - 1];
@@ -207,8 +219,8 @@ static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct tas
     return views_load(l, arena, n, out, out_n, err);
 }
 
-bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
-                       int64_t *out_next, struct err *err)
+bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter,
+    struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
 {
     struct listing l = {
         .db = &sqlite_reader_of(reader)->db,
@@ -220,8 +232,8 @@ bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct 
     return snapshot_begin(l.db, err) && snapshot_end(l.db, tasks_in_snapshot(&l, arena, out, out_n, out_next, err));
 }
 
-static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
-                             struct err *err)
+static bool find_in_snapshot(
+    struct listing *l, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id, struct err *err)
 {
     for (size_t i = 0; i < l->n_lanes; i++) {
         struct cells c = cells_of(l->db, SQL_task_find);
@@ -240,12 +252,12 @@ static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, st
     return true;
 }
 
-bool sqlite_read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
-    int64_t run,
-                      int64_t *out_id, struct err *err)
+bool sqlite_read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name,
+    struct str variant, int64_t run, int64_t *out_id, struct err *err)
 {
     struct listing l = { .db = &sqlite_reader_of(reader)->db };
     *out_id = 0;
     return snapshot_begin(l.db, err) &&
-           snapshot_end(l.db, lanes_resolve(&l, lane, tenant, err) && find_in_snapshot(&l, rev, name, variant, run, out_id, err));
+           snapshot_end(l.db,
+               lanes_resolve(&l, lane, tenant, err) && find_in_snapshot(&l, rev, name, variant, run, out_id, err));
 }

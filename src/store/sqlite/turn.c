@@ -1,10 +1,10 @@
 /* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction with one fsync.
  *
- * Owns the order of the statements (that of struct changes, head last; what is removed from ready, hold and unique_key goes before what
- * is added, so that a row can be given back and taken again in one turn) and the chain of turns. True from commit means durable. When a
- * statement or the commit fails, the transaction is rolled back and err says which statement, in SQLite's words: disk_full (nothing
- * changed, the store goes on), outcome_unknown (an I/O error: the record may or may not be on disk), corrupt, internal (a row
- * contradicts another: our bug). */
+ * Owns the order of the statements (that of struct changes, head last; what is removed from ready, hold and unique_key
+ * goes before what is added, so that a row can be given back and taken again in one turn) and the chain of turns. True
+ * from commit means durable. When a statement or the commit fails, the transaction is rolled back and err says which
+ * statement, in SQLite's words: disk_full (nothing changed, the store goes on), outcome_unknown (an I/O error: the
+ * record may or may not be on disk), corrupt, internal (a row contradicts another: our bug). */
 #include <string.h>
 
 #include "base/plant.h"
@@ -14,7 +14,8 @@
 
 bool sqlite_begin(struct store *store, struct err *err)
 {
-    if (PLANT(commit_late) && !sqlite3_get_autocommit(sqlite_of(store)->db.conn)) return true;
+    if (PLANT(commit_late) && !sqlite3_get_autocommit(sqlite_of(store)->db.conn))
+        return true;
     sqlite_of(store)->changes = sqlite3_total_changes64(sqlite_of(store)->db.conn);
     return db_run(&sqlite_of(store)->db, SQL_begin, err);
 }
@@ -27,7 +28,7 @@ void sqlite_rollback(struct store *store)
         (void)db_run(&self->db, SQL_rollback, &ignored);
 }
 
-/* --- rows ----------------------------------------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 #define PUT_NUMBER(value) bind_i64(stmt, ++n, value)
 #define PUT_TEXT(text) bind_text(stmt, ++n, text)
@@ -36,8 +37,9 @@ void sqlite_rollback(struct store *store)
 #define PUT_REST(task) bind_bytes(stmt, ++n, self->rest)
 #define PUT_LATER(column, type, member, role) ROW_PUT_LATER(column, type, member, role) ROW_IF_ONCE_##role(n++;)
 
-/* ROW_WRITER: a statement that takes a row's columns (ROW_PUT), those of its key (ROW_PUT_KEY), or by their numbers those that an update
- * names (PUT_LATER). What is packed, and a task's `rest`, stays where it is until the statement has been stepped. */
+/* ROW_WRITER: a statement that takes a row's columns (ROW_PUT), those of its key (ROW_PUT_KEY), or by their numbers
+ * those that an update names (PUT_LATER). What is packed, and a task's `rest`, stays where it is until the statement
+ * has been stepped. */
 #define ROW_WRITER(name, table, type, put) \
     static bool name(struct sqlite_store *self, enum sql_id id, const struct type *row, struct err *err) \
     { \
@@ -51,7 +53,8 @@ void sqlite_rollback(struct store *store)
 /* ROWS_WRITER: and for each row of a list; at: & where the list has the rows themselves. */
 #define ROWS_WRITER(table, type, list, at) \
     ROW_WRITER(write_##table, table, type, ROW_PUT) \
-    static bool writes_##table(struct sqlite_store *self, enum sql_id id, const struct type list rows, size_t n, struct err *err) \
+    static bool writes_##table(struct sqlite_store *self, enum sql_id id, const struct type list rows, size_t n, \
+        struct err *err) \
     { \
         for (size_t i = 0; i < n; i++) \
             if (!write_##table(self, id, at rows[i], err)) \
@@ -98,7 +101,7 @@ static bool ids_write(struct sqlite_store *self, enum sql_id id, const int64_t *
     return true;
 }
 
-/* --- what a turn has changed --------------------------------------------------------------------------------------------------------- */
+/* --- what a turn has changed --- */
 
 static bool lanes_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
@@ -143,8 +146,9 @@ static bool ready_write(struct sqlite_store *self, enum sql_id id, const struct 
         if (!write_ready(self, id, tasks[i], err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
-            return err_set(err, ERR_internal, "%s: task %lld isn't ready as class %lld, priority %lld, vt %lld", sql_texts[id].name,
-                           (long long)tasks[i]->id, (long long)tasks[i]->class_id, (long long)tasks[i]->prio, (long long)tasks[i]->vt);
+            return err_set(err, ERR_internal, "%s: task %lld isn't ready as class %lld, priority %lld, vt %lld",
+                sql_texts[id].name, (long long)tasks[i]->id, (long long)tasks[i]->class_id, (long long)tasks[i]->prio,
+                (long long)tasks[i]->vt);
     }
     return true;
 }
@@ -240,8 +244,9 @@ static bool archives_write(struct sqlite_store *self, const struct changes *c, s
            (!c->clock || write_clock(self, SQL_clock_put, c->clock, err));
 }
 
-bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
-                int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES], struct err *err)
+bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn,
+    int64_t first_seq, int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES],
+    struct err *err)
 {
     sqlite3_stmt *stmt = db->stmts[SQL_turn_insert];
     chain_link(key, before, turn, first_seq, time, events, tags, out_hash);
@@ -261,18 +266,18 @@ bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     uint8_t seal[STORE_HASH_BYTES];
     int n = 0;
     chain_seal(key, head, seal);
-    ROW_head(ROW_PUT)
-    PUT_BLOB(((struct str){ (const char *)seal, sizeof seal }));
+    ROW_head(ROW_PUT) PUT_BLOB(((struct str){ (const char *)seal, sizeof seal }));
     PUT_NUMBER(head->commit);
     return db_run(db, SQL_head_update, err);
 }
 
-static bool history_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
+static bool history_write(
+    struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
 {
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
     if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->turn, c->first_seq, c->time, c->events,
-                                     buf_str(&self->tags), out_head->hash, err))
+                             buf_str(&self->tags), out_head->hash, err))
         return false;
     bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !row_head_same(out_head, &self->head);
     out_head->commit = self->head.commit + any;
@@ -280,23 +285,37 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 }
 
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
-    lanes_write,   names_write,   tasks_write, readies_write,  waits_write, attempts_write,
-    results_write, uniques_write, site_write,  archives_write,
+    lanes_write,
+    names_write,
+    tasks_write,
+    readies_write,
+    waits_write,
+    attempts_write,
+    results_write,
+    uniques_write,
+    site_write,
+    archives_write,
 };
 
-static bool changes_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
+static bool changes_write(
+    struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
 {
     int io_error = checkpoint_failed(self->checkpoint);
     if (io_error)
-        return err_set(err, ERR_outcome_unknown, "a checkpoint met an I/O error (SQLite %d): the disk isn't trusted any more", io_error);
+        return err_set(err, ERR_outcome_unknown,
+            "a checkpoint met an I/O error (SQLite %d): the disk isn't trusted any more", io_error);
     buf_reset(&self->tags);
     tags_pack(&self->tags, &self->tagger, self->key, c);
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
         if (!writes[i](self, c, err))
             return false;
-    if (!history_write(self, c, out_head, err)) return false;
-    if ((PLANT(commit_late) && c->head.turn % 2) || db_run(&self->db, SQL_commit, err)) return true;
-    if (err->code == ERR_corrupt) err->code = ERR_outcome_unknown; /* damage met by any other statement is before the commit */
+    if (!history_write(self, c, out_head, err))
+        return false;
+    if ((PLANT(commit_late) && c->head.turn % 2) || db_run(&self->db, SQL_commit, err))
+        return true;
+    /* damage met by any other statement is before the commit */
+    if (err->code == ERR_corrupt)
+        err->code = ERR_outcome_unknown;
     return false;
 }
 

@@ -1,4 +1,5 @@
-/* verify: a SQLite store as a source for the walk of its history (store/verify.c), in read transactions of its steps. */
+/* verify: a SQLite store as a source for the walk of its history (store/verify.c), in read transactions of its steps.
+ */
 #include <sodium.h>
 
 #include "store/sqlite/reader.h"
@@ -19,8 +20,8 @@ static bool source_head(void *owner, struct store_head *out, uint8_t out_seal[ST
     return rows_head(owner, out, out_seal, err);
 }
 
-static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
-                         enum verify_visit *out_how, struct err *err)
+static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *),
+    void *visitor, enum verify_visit *out_how, struct err *err)
 {
     struct db *db = owner;
     enum db_step step = DB_DONE;
@@ -42,8 +43,8 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
 }
 
 static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
-                        enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
-                        struct err *err)
+    enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
+    struct err *err)
 {
     struct db *db = owner;
     const struct sql_table *facts = &sql_tables[table];
@@ -73,8 +74,9 @@ static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
     return step != DB_ERROR;
 }
 
-static bool source_ready(void *owner, const struct verify_ready *after, enum verify_visit (*visit)(void *, const struct verify_ready *),
-                         void *visitor, enum verify_visit *out_how, struct err *err)
+static bool source_ready(void *owner, const struct verify_ready *after,
+    enum verify_visit (*visit)(void *, const struct verify_ready *), void *visitor, enum verify_visit *out_how,
+    struct err *err)
 {
     struct db *db = owner;
     enum db_step step = DB_DONE;
@@ -142,12 +144,18 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     return step == DB_DONE && number_get(db, SQL_verify_ready, &out->n_ready, err) && slots_get(db, out, err);
 }
 
-bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish, struct verify_report *out,
-                 struct err *err)
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
+    struct verify_report *out, struct err *err)
 {
     const struct verify_source source = {
-        .owner = db, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
-        .ready = source_ready, .small = source_small,
+        .owner = db,
+        .begin = source_begin,
+        .end = source_end,
+        .head = source_head,
+        .turns = source_turns,
+        .rows = source_rows,
+        .ready = source_ready,
+        .small = source_small,
     };
     return verify_run(&source, key, wish, out, err);
 }
@@ -163,11 +171,11 @@ bool sqlite_verify(const char *data_dir, const struct verify_wish *wish, struct 
         return false;
     if (!file_exists(path))
         return err_set(err, ERR_not_found, "there is no store at %s", path);
-    bool ok = chain_key_load(data_dir, key, err) && db_connect(&db, path, SQLITE_OPEN_READONLY, err) && schema_check(&db, path, &version,
-                                                                                                                     err);
+    bool ok = chain_key_load(data_dir, key, err) && db_connect(&db, path, SQLITE_OPEN_READONLY, err) &&
+              schema_check(&db, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
-                     SQL_SCHEMA_VERSION);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path,
+            (int)version, SQL_SCHEMA_VERSION);
     ok = ok && db_exec(&db, SQL_pragma_reader, err) && db_prepare(&db, SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
          verify_walk(&db, key, wish, out, err);
     db_close(&db);
@@ -175,7 +183,9 @@ bool sqlite_verify(const char *data_dir, const struct verify_wish *wish, struct 
     return verify_conclude(ok, out, err);
 }
 
-bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err)
+bool store_verify(
+    const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err)
 {
-    return sqlite_verify(data_dir, &(struct verify_wish){ .witness_seq = witness_seq, .witness_hash = witness_hash }, out, err);
+    return sqlite_verify(
+        data_dir, &(struct verify_wish){ .witness_seq = witness_seq, .witness_hash = witness_hash }, out, err);
 }

@@ -1,5 +1,5 @@
-/* verify_all: a SQLite store, its logs and its kept files, for store/verify_all.c. Files are opened to be read and nothing else: a server
- * may run beside. */
+/* verify_all: a SQLite store, its logs and its kept files, for store/verify_all.c. Files are opened to be read and
+ * nothing else: a server may run beside. */
 #include "store/verify_all.h"
 
 #include <errno.h>
@@ -38,13 +38,14 @@ bool sqlite_verify_database(const char *dir, const struct verify_wish *wish, str
     bool ok = served ? check_walk(path, &pace, &rows, err) : check_whole(path, err);
     if (ok && served)
         snprintf(out->database, sizeof out->database,
-                 "ok: every row can be read; indexes are checked when no server runs (weir verify --data)");
+            "ok: every row can be read; indexes are checked when no server runs (weir verify --data)");
     else if (ok)
         snprintf(out->database, sizeof out->database, "ok: SQLite's integrity check");
     return ok;
 }
 
-static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
+static bool place_logs(
+    void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
 {
     struct db *db = &((struct place *)owner)->db;
     enum db_step step;
@@ -58,15 +59,16 @@ static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_l
         log->grant = next_i64(&c);
         log->number = next_i64(&c);
         log->bytes = next_i64(&c);
-        log->pruned = task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
+        log->pruned =
+            task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
         log->seal.bytes = next_i64(&c);
         (void)row_bytes(next_view(&c), log->seal.hash, LOG_HASH_BYTES); /* none: it has no hash yet */
     }
     return step == DB_DONE;
 }
 
-static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n,
-                        struct err *err)
+static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max,
+    size_t *out_n, struct err *err)
 {
     struct db *db = &((struct place *)owner)->db;
     enum db_step step;
@@ -84,8 +86,8 @@ static bool place_files(void *owner, int64_t task, struct arena *arena, struct v
 static int log_file_open(const char *data_dir, int64_t task, int64_t grant, bool packed, struct err *err)
 {
     char path[FILES_PATH_MAX];
-    int n = packed ? snprintf(path, sizeof path, "%s/logs/%" PRId64 "/%" PRId64 ".%" PRId64 ".log.zst", data_dir, task / LOG_SHARD_TASKS,
-                              task, grant)
+    int n = packed ? snprintf(path, sizeof path, "%s/logs/%" PRId64 "/%" PRId64 ".%" PRId64 ".log.zst", data_dir,
+                         task / LOG_SHARD_TASKS, task, grant)
                    : snprintf(path, sizeof path, "%s/logs/live/%" PRId64 ".%" PRId64 ".log", data_dir, task, grant);
     int fd = n > 0 && n < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0 && errno != ENOENT)
@@ -112,7 +114,8 @@ static bool packed_read(struct place *p, int fd, const struct verify_log *log, s
     return true;
 }
 
-static bool place_log(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
+static bool place_log(
+    void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
 {
     struct place *p = owner;
     sqlite3_stmt *stmt = p->db.stmts[SQL_log_tail_end];
@@ -121,7 +124,8 @@ static bool place_log(void *owner, const struct verify_log *log, int64_t *out_by
     *out = (struct log_seal){ 0 };
     int fd = log_file_open(p->data_dir, log->task, log->grant, true, err);
     if (fd >= 0) {
-        seek_reader_release(&p->seek); /* its slots are found by the log's name: it may have been looked at before, and changed */
+        /* its slots are found by the log's name: it may have been looked at before, and changed */
+        seek_reader_release(&p->seek);
         p->seek = (struct seek_reader){ 0 };
         ok = packed_read(p, fd, log, out, err);
     } else if ((fd = log_file_open(p->data_dir, log->task, log->grant, false, err)) >= 0) {
@@ -172,11 +176,14 @@ static bool place_file(void *owner, const char *hex, int64_t *out_bytes, char ou
     return n == 0 || err_set(err, ERR_io, "%s: %s", path, strerror(errno));
 }
 
-bool sqlite_verify_bytes(const char *dir, const char *data_dir, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+bool sqlite_verify_bytes(
+    const char *dir, const char *data_dir, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct place p = { .data_dir = data_dir };
     char path[FILES_PATH_MAX];
-    const struct bytes_source source = { .owner = &p, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file };
+    const struct bytes_source source = {
+        .owner = &p, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file
+    };
     buf_init(&p.room, 2 * READ_BYTES);
     bool ok = path_join(path, dir, "weir.db", err) && db_connect(&p.db, path, SQLITE_OPEN_READONLY, err) &&
               db_exec(&p.db, SQL_pragma_reader, err) && db_prepare(&p.db, SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&

@@ -1,4 +1,5 @@
-/* Fences and `seen` as texts: only what a server of this site has sealed is read, and nothing follows from one text for another. */
+/* Fences and `seen` as texts: only what a server of this site has sealed is read, and nothing follows from one text for
+ * another. */
 #include "check.h"
 
 #include <sodium.h>
@@ -8,7 +9,8 @@ static const struct fence_key ours = { "0123456789abcde" }, theirs = { "11234567
 static void test_goes_round(void **state)
 {
     (void)state;
-    static const struct fence fences[] = { { 0, 1, 1 }, { 0x0123456789abcdef, 42, 3 }, { UINT64_MAX, INT64_MAX, INT64_MAX } };
+    static const struct fence fences[] = { { 0, 1, 1 }, { 0x0123456789abcdef, 42, 3 },
+        { UINT64_MAX, INT64_MAX, INT64_MAX } };
     for (size_t i = 0; i < COUNT_OF(fences); i++) {
         struct fence_sealed text = fence_seal(&ours, fences[i]);
         struct fence back = { 0 };
@@ -16,7 +18,7 @@ static void test_goes_round(void **state)
         assert_true(fence_open(&ours, str_of(text.z), &back));
         assert_memory_equal(&back, &fences[i], sizeof back);
         assert_false(fence_open(&theirs, str_of(text.z), &back)); /* another site's */
-        for (size_t at = 0; text.z[at] != '\0'; at++) { /* one letter changed, or cut off: never given out */
+        for (size_t at = 0; text.z[at] != '\0'; at++) {           /* one letter changed, or cut off: never given out */
             struct fence_sealed forged = text;
             assert_false(fence_open(&ours, str_sub(str_of(text.z), 0, at), &back));
             for (const char *c = "0123456789abcdef-"; *c != '\0'; c++) {
@@ -32,7 +34,8 @@ static void test_sorts(void **state)
 {
     (void)state;
     for (int64_t grant = 1; grant < 3000; grant++) {
-        struct fence_sealed a = fence_seal(&ours, (struct fence){ 5, 7, grant }), b = fence_seal(&ours, (struct fence){ 5, 7, grant + 1 });
+        struct fence_sealed a = fence_seal(&ours, (struct fence){ 5, 7, grant }),
+                            b = fence_seal(&ours, (struct fence){ 5, 7, grant + 1 });
         assert_true(strcmp(a.z, b.z) < 0);
     }
 }

@@ -29,8 +29,10 @@ static void test_all_fields(void **state)
     (void)state;
     struct fixture f;
     read_text(&f,
-        "{\"task\":7,\"fence\":\"" FENCE "\",\"exit\":3,\"outputs\":{\"b\":\"2\",\"a\":\"1\"},\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},"
-        "\"log_bytes\":9,\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:00Z\",\"finished\":\"2026-01-01T00:00:01Z\"}",
+        "{\"task\":7,\"fence\":\"" FENCE
+        "\",\"exit\":3,\"outputs\":{\"b\":\"2\",\"a\":\"1\"},\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},"
+        "\"log_bytes\":9,\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:00Z\",\"finished\":"
+        "\"2026-01-01T00:00:01Z\"}",
         7);
     assert_true(f.good);
     assert_false(f.item.malformed);
@@ -49,7 +51,10 @@ static void test_all_fields(void **state)
     arena_release(&f.arena);
 }
 
-static const struct { const char *text; int64_t task; const char *wanted;
+static const struct {
+    const char *text;
+    int64_t task;
+    const char *wanted;
 } bad[] = {
     { "5", 0, "invalid | : the document must be an object, not a number" },
     { "{}", 0, "invalid | /fence: 'fence' is required" },
@@ -60,13 +65,17 @@ static const struct { const char *text; int64_t task; const char *wanted;
     { "{\"fence\":\"" FENCE "\",\"exit\":\"0\"}", 0, "invalid | /exit: 'exit' must be a whole number, not a string" },
     { "{\"fence\":\"" FENCE "\",\"signal\":0}", 0, "invalid | /signal: 'signal' must be from 1 to 64, not 0" },
     { "{\"fence\":\"" FENCE "\",\"outcome\":\"fine\"}", 0,
-        "invalid | /outcome: 'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not "
+        "invalid | /outcome: 'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or "
+        "cancelled, not "
         "\"fine\"" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":{\"a\":1}}", 0,
         "invalid | /outputs/a: an output must be a string of at most 65536 bytes" },
-    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":[]}", 0, "invalid | /outputs: 'outputs' must be an object of at most 1000 strings" },
-    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"log\":\"%%%\"}", 0, "invalid | /log: 'log' must be at most 16384 bytes in base64" },
-    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"exits\":0}", 0, "invalid | /exits: unknown field 'exits' [did you mean 'exit'?]" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":[]}", 0,
+        "invalid | /outputs: 'outputs' must be an object of at most 1000 strings" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"log\":\"%%%\"}", 0,
+        "invalid | /log: 'log' must be at most 16384 bytes in base64" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"exits\":0}", 0,
+        "invalid | /exits: unknown field 'exits' [did you mean 'exit'?]" },
 };
 
 static void test_bad(void **state)
@@ -84,11 +93,15 @@ static void test_bad(void **state)
     }
 }
 
-/* A fence is opaque to who sends it: one that was never given out for the task is read as one of no grant, which is stale. */
+/* A fence is opaque to who sends it: one that was never given out for the task is read as one of no grant, which is
+ * stale. */
 static void test_strange_fences(void **state)
 {
     (void)state;
-    static const struct { const char *text; int64_t task; } rows[] = {
+    static const struct {
+        const char *text;
+        int64_t task;
+    } rows[] = {
         { "{\"fence\":\"abc\",\"exit\":0}", 8 },
         { "{\"fence\":\"\",\"exit\":0}", 8 },
         { "{\"fence\":\"" FENCE "\",\"exit\":0}", 8 },
@@ -124,12 +137,16 @@ static void hash_of(const char *rest, uint8_t out[16])
 static void test_same_meaning(void **state)
 {
     (void)state;
-    static const struct { const char *a, *b; bool same; } rows[] = {
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } rows[] = {
         { "\"exit\":0", "\"exit\":0", true },
         { "\"exit\":0", "\"exit\":1", false },
         { "\"exit\":0", "\"outcome\":\"done\"", false },
         { "\"exit\":0", "\"exit\":0,\"outputs\":{}", true },
-        { "\"exit\":0,\"outputs\":{\"a\":\"1\",\"b\":\"2\"}", "\"outputs\":{\"b\":\"2\",\"a\":\"\\u0031\"},\"exit\":0", true },
+        { "\"exit\":0,\"outputs\":{\"a\":\"1\",\"b\":\"2\"}", "\"outputs\":{\"b\":\"2\",\"a\":\"\\u0031\"},\"exit\":0",
+            true },
         { "\"exit\":0,\"outputs\":{\"a\":\"1\"}", "\"exit\":0,\"outputs\":{\"a\":\"2\"}", false },
         { "\"exit\":0,\"usage\":{\"cpu_ms\":1}", "\"exit\":0,\"usage\":{\"cpu_ms\":2}", true },
         { "\"signal\":9", "\"signal\":15", false },
@@ -164,9 +181,9 @@ static void test_list(void **state)
     json_object_begin(&json);
     finish_render_results(&json, items, n);
     json_object_end(&json);
-    check_str(buf_str(&out),
-        "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":409,\"code\":\"stale_fence\"},"
-        "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
+    check_str(buf_str(&out), "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":"
+                             "409,\"code\":\"stale_fence\"},"
+                             "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
     buf_release(&out);
     arena_release(&arena);
 }
@@ -176,8 +193,11 @@ int main(void)
     if (sodium_init() < 0)
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_fields), cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_strange_fences), cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_all_fields),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_strange_fences),
+        cmocka_unit_test(test_same_meaning),
+        cmocka_unit_test(test_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

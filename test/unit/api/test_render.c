@@ -85,18 +85,22 @@ static void test_task(void **state)
         .outputs = STR("{\"v\":\"1\"}") };
     begin(&f);
     render_task(&f.api, &f.json, &view, STR("{\"command\":[\"x\"]}"));
-    end(&f,
-        "{\"id\":7,\"key\":{\"queue\":\"q\",\"name\":\"build\"},\"state\":\"D\",\"word\":\"done\",\"outcome\":\"done\",\"priority\":0,"
-        "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":\"2026-01-01T00:00:00.001Z\",\"started\":\"2026-01-01T00:00:01.000Z\","
-        "\"finished\":\"2026-01-01T00:00:02.000Z\",\"attempts\":["
-        "{\"number\":1,\"executor\":\"node-a\",\"started\":\"2026-01-01T00:00:00.500Z\",\"finished\":\"2026-01-01T00:00:00.900Z\",\"exit\":"
-        "null,\"signal\":9,"
-        "\"outcome\":\"killed\",\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":1024},\"log_bytes\":12},"
-        "{\"number\":2,\"executor\":\"node-b\",\"started\":\"2026-01-01T00:00:01.000Z\",\"finished\":null,\"exit\":null,\"signal\":null,"
-        "\"outcome\":null,\"usage\":{\"cpu_ms\":null,\"max_rss_bytes\":null},\"log_bytes\":null}],"
-        "\"depends\":[{\"id\":5,\"key\":\"q:5\",\"on\":\"success\",\"state\":\"D\"}],"
-        "\"after\":[{\"id\":6,\"key\":\"arch@12:y[os=a]#2\",\"on\":\"finished\",\"state\":\"F\"}],"
-        "\"cancels\":[{\"id\":4,\"key\":\"q:4\",\"state\":\"A\"}],\"outputs\":{\"v\":\"1\"},\"spec\":{\"command\":[\"x\"]}}");
+    end(&f, "{\"id\":7,\"key\":{\"queue\":\"q\",\"name\":\"build\"},\"state\":\"D\",\"word\":\"done\",\"outcome\":"
+            "\"done\",\"priority\":0,"
+            "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":\"2026-01-01T00:00:00.001Z\",\"started\":\"2026-01-"
+            "01T00:00:01.000Z\","
+            "\"finished\":\"2026-01-01T00:00:02.000Z\",\"attempts\":["
+            "{\"number\":1,\"executor\":\"node-a\",\"started\":\"2026-01-01T00:00:00.500Z\",\"finished\":\"2026-01-"
+            "01T00:00:00.900Z\",\"exit\":"
+            "null,\"signal\":9,"
+            "\"outcome\":\"killed\",\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":1024},\"log_bytes\":12},"
+            "{\"number\":2,\"executor\":\"node-b\",\"started\":\"2026-01-01T00:00:01.000Z\",\"finished\":null,\"exit\":"
+            "null,\"signal\":null,"
+            "\"outcome\":null,\"usage\":{\"cpu_ms\":null,\"max_rss_bytes\":null},\"log_bytes\":null}],"
+            "\"depends\":[{\"id\":5,\"key\":\"q:5\",\"on\":\"success\",\"state\":\"D\"}],"
+            "\"after\":[{\"id\":6,\"key\":\"arch@12:y[os=a]#2\",\"on\":\"finished\",\"state\":\"F\"}],"
+            "\"cancels\":[{\"id\":4,\"key\":\"q:4\",\"state\":\"A\"}],\"outputs\":{\"v\":\"1\"},\"spec\":{\"command\":["
+            "\"x\"]}}");
 }
 
 static void test_archive_task(void **state)
@@ -116,10 +120,13 @@ static void test_archive_task(void **state)
     view.task.finished = view.task.started = view.task.ready = 0;
     begin(&f);
     render_task(&f.api, &f.json, &view, (struct str){ 0 });
-    end(&f, "{\"id\":7,\"key\":{\"archive\":\"arch\",\"rev\":12,\"name\":\"build\",\"variant\":\"os=a\"},\"state\":\"X\",\"word\":"
+    end(&f, "{\"id\":7,\"key\":{\"archive\":\"arch\",\"rev\":12,\"name\":\"build\",\"variant\":\"os=a\"},\"state\":"
+            "\"X\",\"word\":"
             "\"executing\",\"ending\":\"T\","
-            "\"reason\":\"because \\\"so\\\"\",\"priority\":-5,\"not_before\":\"2026-01-01T00:00:00.000Z\",\"unique\":\"u\","
-            "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":null,\"started\":null,\"finished\":null,\"attempts\":[],\"depends\":[],"
+            "\"reason\":\"because "
+            "\\\"so\\\"\",\"priority\":-5,\"not_before\":\"2026-01-01T00:00:00.000Z\",\"unique\":\"u\","
+            "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":null,\"started\":null,\"finished\":null,\"attempts\":[]"
+            ",\"depends\":[],"
             "\"after\":[],"
             "\"cancels\":[],\"outputs\":{}}");
 }
@@ -171,7 +178,8 @@ static void test_event(void **state)
     begin(&f);
     struct call reader = { .api = &f.api, .actor = { .tenant = STR("default") } };
     render_event(&reader, &f.json, &moved);
-    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"move\",\"from\":\"P\",\"to\":\"X\",\"attempt\":1,\"subject\":"
+    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"move\",\"from\":\"P\",\"to\":\"X\","
+            "\"attempt\":1,\"subject\":"
             "\"ci\",\"actor\":\"uid:0\","
             "\"reason\":\"r\"}");
     moved.kind = EVENT_ending; /* no move yet: it says where the end will lead */
@@ -179,7 +187,8 @@ static void test_event(void **state)
     moved.to = STATE_T;
     begin(&f);
     render_event(&reader, &f.json, &moved);
-    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"ending\",\"ending\":\"T\",\"attempt\":1,\"subject\":\"ci\","
+    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"ending\",\"ending\":\"T\",\"attempt\":1,"
+            "\"subject\":\"ci\","
             "\"actor\":\"uid:0\",\"reason\":\"r\"}");
 }
 
@@ -203,10 +212,11 @@ static void test_executor(void **state)
     struct executor_live live = { .id = 3, .live = true, .running = 1, .free = 3 };
     begin(&f);
     render_executor(&f.json, &executor, &live, "active");
-    end(&f,
-        "{\"id\":3,\"name\":\"n\",\"host\":\"h\",\"version\":\"1\",\"state\":\"active\",\"slots\":4,\"running\":1,\"free\":3,\"zone\":\"\","
-        "\"labels\":{\"os\":\"linux\"},\"kinds\":[\"command\",\"data\"],\"registered\":\"2026-01-01T00:00:00.000Z\",\"processed\":8,"
-        "\"failed\":1}");
+    end(&f, "{\"id\":3,\"name\":\"n\",\"host\":\"h\",\"version\":\"1\",\"state\":\"active\",\"slots\":4,\"running\":1,"
+            "\"free\":3,\"zone\":\"\","
+            "\"labels\":{\"os\":\"linux\"},\"kinds\":[\"command\",\"data\"],\"registered\":\"2026-01-01T00:00:00."
+            "000Z\",\"processed\":8,"
+            "\"failed\":1}");
 }
 
 static void test_problem(void **state)
@@ -222,10 +232,11 @@ static void test_problem(void **state)
     err_item_last(&err)->line = 3;
     err_item_last(&err)->column = 4;
     problem_render(&f.out, &err);
-    end(&f, "{\"type\":\"urn:weir:error:invalid\",\"title\":\"The document is refused\",\"status\":422,\"detail\":\"'a' is "
-            "odd\",\"code\":\"invalid\",\"errors\":["
-            "{\"path\":\"/a\",\"message\":\"'a' is odd\",\"suggestion\":\"did you mean "
-            "'b'?\"},{\"path\":\"/b\",\"line\":3,\"column\":4,\"message\":\"no\"}]}");
+    end(&f,
+        "{\"type\":\"urn:weir:error:invalid\",\"title\":\"The document is refused\",\"status\":422,\"detail\":\"'a' is "
+        "odd\",\"code\":\"invalid\",\"errors\":["
+        "{\"path\":\"/a\",\"message\":\"'a' is odd\",\"suggestion\":\"did you mean "
+        "'b'?\"},{\"path\":\"/b\",\"line\":3,\"column\":4,\"message\":\"no\"}]}");
     begin(&f);
     struct err gap = { .code = ERR_log_gap, .expected = 5 };
     problem_render(&f.out, &gap);
@@ -237,8 +248,12 @@ static void test_problem(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_task),     cmocka_unit_test(test_archive_task), cmocka_unit_test(test_new_is_the_same),
-        cmocka_unit_test(test_event),    cmocka_unit_test(test_executor),     cmocka_unit_test(test_problem),
+        cmocka_unit_test(test_task),
+        cmocka_unit_test(test_archive_task),
+        cmocka_unit_test(test_new_is_the_same),
+        cmocka_unit_test(test_event),
+        cmocka_unit_test(test_executor),
+        cmocka_unit_test(test_problem),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

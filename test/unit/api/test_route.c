@@ -1,7 +1,9 @@
 /* The table of routes: who is found, what is allowed, and that the OpenAPI document has all of it. */
 #include "check.h"
 
-static const struct { const char *method, *path, *found, *arg, *allow; } rows[] = {
+static const struct {
+    const char *method, *path, *found, *arg, *allow;
+} rows[] = {
     { "POST", "/v1/tasks", "/v1/tasks", "", "" },
     { "GET", "/v1/tasks", "/v1/tasks", "", "" },
     { "HEAD", "/v1/tasks/7", "/v1/tasks/{task}", "7", "" },
@@ -21,7 +23,8 @@ static const struct { const char *method, *path, *found, *arg, *allow; } rows[] 
     { "POST", "/v1/executors/vm-1/poll", "/v1/executors/{executor}/poll", "vm-1", "" },
     { "DELETE", "/v1/tokens/ci", "/v1/tokens/{name}", "ci", "" },
     { "GET", "/v1/tasks/7/artifacts/out/a.log", "/v1/tasks/{task}/artifacts/{file}", "7", "" },
-    { "POST", "/v1/tasks/a@5:b[os=x/artifacts/y]/artifacts/z", "/v1/tasks/{task}/artifacts/{file}", "a@5:b[os=x/artifacts/y]", "" },
+    { "POST", "/v1/tasks/a@5:b[os=x/artifacts/y]/artifacts/z", "/v1/tasks/{task}/artifacts/{file}",
+        "a@5:b[os=x/artifacts/y]", "" },
     { "GET", "/v1/tasks/7/artifacts/", NULL, "", "" },
     { "OPTIONS", "/metrics", NULL, "", "GET" },
 };
@@ -61,12 +64,15 @@ static void refs_check(const json_t *value, const json_t *schemas)
     const char *key;
     json_t *item;
     size_t i;
-    union { const json_t *in; json_t *plain; } cast = { .in = value };
+    union {
+        const json_t *in;
+        json_t *plain;
+    } cast = { .in = value };
     if (json_is_array(value)) {
-        json_array_foreach(cast.plain, i, item)
+        json_array_foreach (cast.plain, i, item)
             refs_check(item, schemas);
     } else if (json_is_object(value)) {
-        json_object_foreach(cast.plain, key, item) {
+        json_object_foreach (cast.plain, key, item) {
             static const char prefix[] = "#/components/schemas/";
             if (strcmp(key, "$ref") == 0) {
                 const char *name = json_string_value(item);
@@ -116,7 +122,8 @@ static void test_table(void **state)
         assert_true(strlen(routes[i].summary) > 5);
         open += routes[i].scope == SCOPE_OPEN;
         for (size_t k = 0; k < i; k++)
-            assert_false(strcmp(routes[i].method, routes[k].method) == 0 && strcmp(routes[i].path, routes[k].path) == 0);
+            assert_false(
+                strcmp(routes[i].method, routes[k].method) == 0 && strcmp(routes[i].path, routes[k].path) == 0);
     }
     assert_int_equal(open, 2);
 }
@@ -147,8 +154,8 @@ static void test_tokens_in_addresses(void **state)
 #define FORTY "0123456789012345678901234567890123456789"
     static const char *const bad[] = { "token=x", "access_token=", "a=1&token=weir_x", "queue=weir_" FORTY "aB_",
         "x=y&z=qweir_" FORTY "aB-Q", "name=weirjob_0123456789abcdef-7-00000001" };
-    static const char *const good[] = { "", "queue=weir_docs", "name=mytoken", "queue=weir_" FORTY "aB", "queue=weir_" FORTY ".aB",
-        "name=weirjob_x", "name=token" };
+    static const char *const good[] = { "", "queue=weir_docs", "name=mytoken", "queue=weir_" FORTY "aB",
+        "queue=weir_" FORTY ".aB", "name=weirjob_x", "name=token" };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         if (!url_has_token(str_of(bad[i])))
             fail_msg("taken: %s", bad[i]);
@@ -162,7 +169,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sources),
         cmocka_unit_test(test_tokens_in_addresses),
-        cmocka_unit_test(test_find), cmocka_unit_test(test_limits), cmocka_unit_test(test_openapi), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_find),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_openapi),
+        cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,8 @@ static void buf_holds_what_was_added(void **state)
     buf_release(&buf);
 }
 
-/* Random pieces by every way in, against memory that is large enough: content is the pieces up to the first that didn't fit. */
+/* Random pieces by every way in, against memory that is large enough: content is the pieces up to the first that didn't
+ * fit. */
 static void buf_is_whole_up_to_its_cap(void **state)
 {
     (void)state;

@@ -153,7 +153,8 @@ static struct thing *model_first(struct thing *things, size_t n)
     struct thing *best = NULL;
     for (size_t i = 0; i < n; i++) {
         struct heap_node *h = &things[i].in_heap;
-        if (h->pos && (!best || h->key < best->in_heap.key || (h->key == best->in_heap.key && h->order < best->in_heap.order))) {
+        if (h->pos &&
+            (!best || h->key < best->in_heap.key || (h->key == best->in_heap.key && h->order < best->in_heap.order))) {
             best = &things[i];
         }
     }

@@ -80,27 +80,15 @@ static void numbers_are_read_exactly(void **state)
         bool u_ok;
         uint64_t u;
     } cases[] = {
-        { "0", true, 0, true, 0 },
-        { "-0", true, 0, false, 0 },
-        { "007", true, 7, true, 7 },
-        { "-1", true, -1, false, 0 },
-        { "9223372036854775807", true, INT64_MAX, true, INT64_MAX },
+        { "0", true, 0, true, 0 }, { "-0", true, 0, false, 0 }, { "007", true, 7, true, 7 },
+        { "-1", true, -1, false, 0 }, { "9223372036854775807", true, INT64_MAX, true, INT64_MAX },
         { "9223372036854775808", false, 0, true, UINT64_C(9223372036854775808) },
-        { "-9223372036854775808", true, INT64_MIN, false, 0 },
-        { "-9223372036854775809", false, 0, false, 0 },
-        { "18446744073709551615", false, 0, true, UINT64_MAX },
-        { "18446744073709551616", false, 0, false, 0 },
-        { "99999999999999999999999999", false, 0, false, 0 },
-        { "", false, 0, false, 0 },
-        { "-", false, 0, false, 0 },
-        { "--1", false, 0, false, 0 },
-        { "+1", false, 0, false, 0 },
-        { " 1", false, 0, false, 0 },
-        { "1 ", false, 0, false, 0 },
-        { "1.0", false, 0, false, 0 },
-        { "0x1", false, 0, false, 0 },
-        { "1e3", false, 0, false, 0 },
-        { "\xd9\xa1", false, 0, false, 0 }, /* an Arabic digit */
+        { "-9223372036854775808", true, INT64_MIN, false, 0 }, { "-9223372036854775809", false, 0, false, 0 },
+        { "18446744073709551615", false, 0, true, UINT64_MAX }, { "18446744073709551616", false, 0, false, 0 },
+        { "99999999999999999999999999", false, 0, false, 0 }, { "", false, 0, false, 0 }, { "-", false, 0, false, 0 },
+        { "--1", false, 0, false, 0 }, { "+1", false, 0, false, 0 }, { " 1", false, 0, false, 0 },
+        { "1 ", false, 0, false, 0 }, { "1.0", false, 0, false, 0 }, { "0x1", false, 0, false, 0 },
+        { "1e3", false, 0, false, 0 }, { "\xd9\xa1", false, 0, false, 0 }, /* an Arabic digit */
     };
     for (size_t i = 0; i < N_OF(cases); i++) {
         int64_t signed_number = 42;
@@ -156,7 +144,8 @@ static void hash_values_are_fixed(void **state)
     }
 }
 
-/* 2^16 similar names into 2^16 slots by the high bits, as map does: near what chance gives (a slot gets more than 9: never seen). */
+/* 2^16 similar names into 2^16 slots by the high bits, as map does: near what chance gives (a slot gets more than 9:
+ * never seen). */
 static void hash_spreads_similar_names(void **state)
 {
     (void)state;
@@ -177,7 +166,11 @@ static bool utf8_naive(const unsigned char *s, size_t len)
 {
     for (size_t i = 0; i < len;) {
         static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
-        unsigned more = s[i] < 0x80 ? 0 : (s[i] & 0xe0) == 0xc0 ? 1 : (s[i] & 0xf0) == 0xe0 ? 2 : (s[i] & 0xf8) == 0xf0 ? 3 : 9;
+        unsigned more = s[i] < 0x80             ? 0
+                        : (s[i] & 0xe0) == 0xc0 ? 1
+                        : (s[i] & 0xf0) == 0xe0 ? 2
+                        : (s[i] & 0xf8) == 0xf0 ? 3
+                                                : 9;
         if (more == 9 || len - i <= more) {
             return false;
         }
@@ -199,8 +192,8 @@ static bool utf8_naive(const unsigned char *s, size_t len)
 static void utf8_agrees_with_a_decoder(void **state)
 {
     (void)state;
-    static const unsigned char alphabet[] = { 'a', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed,
-        0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
+    static const unsigned char alphabet[] = { 'a', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf,
+        0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff };
     unsigned char s[40];
     struct rng rng;
     unsigned good = 0;
@@ -254,15 +247,29 @@ static void copies_are_whole(void **state)
 static void closest_finds_misspellings_only(void **state)
 {
     (void)state;
-    static const struct str words[] = { { "depends", 7 }, { "after", 5 }, { "cancels", 7 }, { "command", 7 }, { "script", 6 }, { "env", 3 },
-        { "timeout", 7 }, { "name", 4 }, { "not_before", 10 } };
+    static const struct str words[] = { { "depends", 7 }, { "after", 5 }, { "cancels", 7 }, { "command", 7 },
+        { "script", 6 }, { "env", 3 }, { "timeout", 7 }, { "name", 4 }, { "not_before", 10 } };
     static const struct {
         const char *text, *want;
     } cases[] = {
-        { "depend", "depends" }, { "dependes", "depends" }, { "Depends", "depends" }, { "dpeends", "depends" }, { "cmmand", "command" },
-        { "comand", "command" }, { "ENV", "env" }, { "enc", "env" }, { "time-out", "timeout" }, { "tiemout", "timeout" },
-        { "notbefore", "not_before" }, { "dep", "depends" }, { "nmae", "name" }, { "x", "" }, { "", "" }, { "colour", "" },
-        { "zzzzzzzzz", "" }, { "abcdefghijklmnopqrstuvwxyz", "" },
+        { "depend", "depends" },
+        { "dependes", "depends" },
+        { "Depends", "depends" },
+        { "dpeends", "depends" },
+        { "cmmand", "command" },
+        { "comand", "command" },
+        { "ENV", "env" },
+        { "enc", "env" },
+        { "time-out", "timeout" },
+        { "tiemout", "timeout" },
+        { "notbefore", "not_before" },
+        { "dep", "depends" },
+        { "nmae", "name" },
+        { "x", "" },
+        { "", "" },
+        { "colour", "" },
+        { "zzzzzzzzz", "" },
+        { "abcdefghijklmnopqrstuvwxyz", "" },
     };
     for (size_t i = 0; i < N_OF(cases); i++) {
         struct str got = str_closest(str_of(cases[i].text), words, N_OF(words));

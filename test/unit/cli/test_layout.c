@@ -66,7 +66,8 @@ static bool edge_is_drawn(const struct layout *layout, uint32_t above, uint32_t 
 static void hops_hold(const struct layout *layout)
 {
     for (size_t i = 0; i < layout->n_hops; i++) {
-        const struct layout_node *upper = &layout->nodes[layout->hops[i].upper], *lower = &layout->nodes[layout->hops[i].lower];
+        const struct layout_node *upper = &layout->nodes[layout->hops[i].upper],
+                                 *lower = &layout->nodes[layout->hops[i].lower];
         assert_int_equal(lower->layer, upper->layer + 1);
         assert_true((layout->hops[i].edge == LAYOUT_NO_EDGE) == lower->dummy);
     }
@@ -107,7 +108,8 @@ static void random_graphs_hold(void **state)
                 continue;
             bool turned = layout.nodes[edge.above].layer > layout.nodes[edge.below].layer;
             assert_true(cycles || !turned);
-            assert_true(turned ? edge_is_drawn(&layout, edge.below, edge.above) : edge_is_drawn(&layout, edge.above, edge.below));
+            assert_true(turned ? edge_is_drawn(&layout, edge.below, edge.above)
+                               : edge_is_drawn(&layout, edge.above, edge.below));
         }
         arena_release(&arena);
     }
@@ -127,7 +129,8 @@ static void same_input_same_output(void **state)
         assert_true(layout_make(&arenas[i], &input, &layouts[i]));
     assert_int_equal(layouts[0].n_nodes, layouts[1].n_nodes);
     for (size_t i = 0; i < layouts[0].n_nodes; i++)
-        assert_true(layouts[0].nodes[i].x == layouts[1].nodes[i].x && layouts[0].nodes[i].order == layouts[1].nodes[i].order);
+        assert_true(
+            layouts[0].nodes[i].x == layouts[1].nodes[i].x && layouts[0].nodes[i].order == layouts[1].nodes[i].order);
     for (int i = 0; i < 2; i++)
         arena_release(&arenas[i]);
 }
@@ -173,7 +176,8 @@ static void limits_hold(void **state)
     assert_int_equal(layout.n_layers, 0);
     struct layout_input huge = { LAYOUT_NODES_MAX + 1, 0, NULL, NULL, 2, 1 };
     assert_false(layout_make(&arena, &huge, &layout));
-    /* A long chain whose every node also waits for the first: the dummies of one net are one per layer, not one per edge. */
+    /* A long chain whose every node also waits for the first: the dummies of one net are one per layer, not one per
+     * edge. */
     enum { CHAIN = 3000 };
     int64_t *widths = ARENA_ARRAY(&arena, int64_t, CHAIN);
     struct layout_edge *edges = ARENA_ARRAY(&arena, struct layout_edge, (size_t)2 * CHAIN);
@@ -192,8 +196,11 @@ static void limits_hold(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_hold), cmocka_unit_test(same_input_same_output), cmocka_unit_test(crossings_go),
-        cmocka_unit_test(layers_are_longest_paths), cmocka_unit_test(limits_hold),
+        cmocka_unit_test(random_graphs_hold),
+        cmocka_unit_test(same_input_same_output),
+        cmocka_unit_test(crossings_go),
+        cmocka_unit_test(layers_are_longest_paths),
+        cmocka_unit_test(limits_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

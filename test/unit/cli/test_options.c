@@ -24,10 +24,16 @@ static const struct option_spec sample_options[] = {
     { 0 },
 };
 static const struct command_spec sample = {
-    .name = "sample", .operands = "KEY [OTHER]", .operands_min = 1, .operands_max = 2, .summary = "a sample", .options = sample_options,
+    .name = "sample",
+    .operands = "KEY [OTHER]",
+    .operands_min = 1,
+    .operands_max = 2,
+    .summary = "a sample",
+    .options = sample_options,
 };
 
-/* hush: usage errors are expected in dozens; what cmocka says must be seen. Returns the stderr to give back to hush_end. */
+/* hush: usage errors are expected in dozens; what cmocka says must be seen. Returns the stderr to give back to
+ * hush_end. */
 static int hush(void)
 {
     int kept = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
@@ -64,27 +70,18 @@ static const struct {
     int status;
     const char *seen; /* values and operands, in order */
 } lines[] = {
-    { "sample --reason r k", OPTIONS_RUN, "reason=r | k" },
-    { "sample --reason=r k", OPTIONS_RUN, "reason=r | k" },
-    { "sample --reason= k", 2, "" },
-    { "sample --reason '' k", 2, "" },
+    { "sample --reason r k", OPTIONS_RUN, "reason=r | k" }, { "sample --reason=r k", OPTIONS_RUN, "reason=r | k" },
+    { "sample --reason= k", 2, "" }, { "sample --reason '' k", 2, "" },
     { "sample k --reason r o", OPTIONS_RUN, "reason=r | k o" },
     { "sample -l a=1 -lb=2 --label c=3 --reason r k", OPTIONS_RUN, "label=a=1 label=b=2 label=c=3 reason=r | k" },
     { "sample -fvv --reason r k", OPTIONS_RUN, "follow= verbose= verbose= reason=r | k" },
     { "sample -fl a=1 --reason r k", OPTIONS_RUN, "follow= label=a=1 reason=r | k" },
-    { "sample -ff --reason r k", 2, "" },
-    { "sample --reason r -- -k --x", OPTIONS_RUN, "reason=r | -k --x" },
-    { "sample --reason r -", OPTIONS_RUN, "reason=r | -" },
-    { "sample --reason -- k", OPTIONS_RUN, "reason=-- | k" },
+    { "sample -ff --reason r k", 2, "" }, { "sample --reason r -- -k --x", OPTIONS_RUN, "reason=r | -k --x" },
+    { "sample --reason r -", OPTIONS_RUN, "reason=r | -" }, { "sample --reason -- k", OPTIONS_RUN, "reason=-- | k" },
     { "sample --reason r --format dot k", OPTIONS_RUN, "reason=r format=dot | k" },
-    { "sample --reason r --format svg k", 2, "" },
-    { "sample --reason r --format", 2, "" },
-    { "sample --reason r --follow=1 k", 2, "" },
-    { "sample --reasn r k", 2, "" },
-    { "sample --reason r", 2, "" },
-    { "sample --reason r a b c", 2, "" },
-    { "sample -x --reason r k", 2, "" },
-    { "sample k", 2, "" },
+    { "sample --reason r --format svg k", 2, "" }, { "sample --reason r --format", 2, "" },
+    { "sample --reason r --follow=1 k", 2, "" }, { "sample --reasn r k", 2, "" }, { "sample --reason r", 2, "" },
+    { "sample --reason r a b c", 2, "" }, { "sample -x --reason r k", 2, "" }, { "sample k", 2, "" },
     { "sample --reason r --server x k", 2, "" }, /* not a client */
 };
 
@@ -104,7 +101,8 @@ static void command_lines(void **state)
             fail_msg("%s: %d, wanted %d", lines[i].line, status, lines[i].status);
         size_t at = 0;
         for (size_t v = 0; status == OPTIONS_RUN && v < options.n_values; v++)
-            at += (size_t)snprintf(seen + at, sizeof seen - at, "%s=%s ", options.values[v].spec->name, options.values[v].value);
+            at += (size_t)snprintf(
+                seen + at, sizeof seen - at, "%s=%s ", options.values[v].spec->name, options.values[v].value);
         if (status == OPTIONS_RUN)
             at += (size_t)snprintf(seen + at, sizeof seen - at, "|");
         for (size_t o = 0; status == OPTIONS_RUN && o < options.n_operands; o++)
@@ -129,7 +127,8 @@ static void typed_values(void **state)
     assert_true(option_i64(&options, "label", 0, 9, &n));
     assert_true(n == 5);
     int kept = hush();
-    bool bad = option_i64(&options, "label", 0, 4, &n) || option_duration(&options, "label", &ms) || option_size(&options, "wait", &bytes);
+    bool bad = option_i64(&options, "label", 0, 4, &n) || option_duration(&options, "label", &ms) ||
+               option_size(&options, "wait", &bytes);
     hush_end(kept);
     assert_false(bad);
     assert_true(option_size(&options, "format", &bytes)); /* not given: stays as it was */

@@ -38,8 +38,19 @@ static const struct {
     { "\x9B"
       "2Jx",
         "2Jx" }, /* so is the bare byte */
-    { "a\xE2\x80\xAE" "b\xE2\x81\xA6" "c\xD8\x9C" "d\xEF\xBB\xBF" "e", "abcde" }, /* what turns the direction of writing */
-    { "a\xE2\x80" "b\xF0\x9F\xC3\xA9\xED\xA0\x80" "c", "ab\xC3\xA9" "c" },        /* cut short, and half a surrogate pair */
+    /* what turns the direction of writing */
+    { "a\xE2\x80\xAE"
+      "b\xE2\x81\xA6"
+      "c\xD8\x9C"
+      "d\xEF\xBB\xBF"
+      "e",
+        "abcde" },
+    /* cut short, and half a surrogate pair */
+    { "a\xE2\x80"
+      "b\xF0\x9F\xC3\xA9\xED\xA0\x80"
+      "c",
+        "ab\xC3\xA9"
+        "c" },
 };
 
 static void logs_are_filtered(void **state)
@@ -103,8 +114,10 @@ static void names_become_one_harmless_line(void **state)
     (void)state;
     struct arena arena = { 0 };
     assert_string_equal(term_safe_z(&arena, "a\033[2Jb\nc\td"), "a?[2Jb c d");
-    assert_string_equal(term_safe_z(&arena, "x\xE2\x80\xAEy"), "x?y");         /* right-to-left override */
-    assert_string_equal(term_safe_z(&arena, "\xC2\x9B" "1m \xFF"), "?1m ?");     /* C1, broken UTF-8 */
+    assert_string_equal(term_safe_z(&arena, "x\xE2\x80\xAEy"), "x?y"); /* right-to-left override */
+    assert_string_equal(term_safe_z(&arena, "\xC2\x9B"
+                                            "1m \xFF"),
+        "?1m ?"); /* C1, broken UTF-8 */
     assert_string_equal(term_safe_z(&arena, "\xC3\xBC\xE4\xB8\xAD"), "\xC3\xBC\xE4\xB8\xAD");
     struct rng rng;
     rng_seed(&rng, 5);
@@ -137,8 +150,10 @@ static void widths_and_cuts(void **state)
         { "abcdef", 0, "", "" },
     };
     for (size_t i = 0; i < N_OF(cuts); i++) {
-        assert_string_equal(str_dupz(&arena, term_cut(&arena, &utf8, str_of(cuts[i].text), cuts[i].width)), cuts[i].utf8);
-        assert_string_equal(str_dupz(&arena, term_cut(&arena, &plain, str_of(cuts[i].text), cuts[i].width)), cuts[i].plain);
+        assert_string_equal(
+            str_dupz(&arena, term_cut(&arena, &utf8, str_of(cuts[i].text), cuts[i].width)), cuts[i].utf8);
+        assert_string_equal(
+            str_dupz(&arena, term_cut(&arena, &plain, str_of(cuts[i].text), cuts[i].width)), cuts[i].plain);
     }
     arena_release(&arena);
 }
@@ -152,9 +167,11 @@ static void keys_and_spans(void **state)
     } keys[] = {
         { "{\"id\": 7, \"key\": {\"queue\": \"builds\", \"name\": \"a\"}}", "builds:7" },
         { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\"}}", "docs@12:pdf" },
-        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": {\"os\": \"a\", \"cc\": \"b\"}}}",
+        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": {\"os\": \"a\", "
+          "\"cc\": \"b\"}}}",
             "docs@12:pdf[os=a,cc=b]" },
-        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": \"os=a\", \"run\": 2}}",
+        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": \"os=a\", "
+          "\"run\": 2}}",
             "docs@12:pdf[os=a]#2" },
         { "{\"id\": 7, \"key\": \"docs@12:pdf\"}", "docs@12:pdf" },
         { "{\"id\": 7}", "7" },
@@ -168,8 +185,8 @@ static void keys_and_spans(void **state)
     static const struct {
         int64_t ms;
         const char *text;
-    } spans[] = { { 0, "0ms" }, { 999, "999ms" }, { 1000, "1.0s" }, { 59999, "59s" },
-        { 61000, "1m 1s" }, { 3661000, "1h 1m" }, { 90000000, "1d 1h" }, { -5, "0ms" } };
+    } spans[] = { { 0, "0ms" }, { 999, "999ms" }, { 1000, "1.0s" }, { 59999, "59s" }, { 61000, "1m 1s" },
+        { 3661000, "1h 1m" }, { 90000000, "1d 1h" }, { -5, "0ms" } };
     for (size_t i = 0; i < N_OF(spans); i++)
         assert_string_equal(span_text(spans[i].ms).z, spans[i].text);
     assert_string_equal(ago_text(1000, 3500).z, "2.5s ago");
@@ -181,8 +198,11 @@ static void keys_and_spans(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logs_are_filtered), cmocka_unit_test(nothing_else_gets_through), cmocka_unit_test(names_become_one_harmless_line),
-        cmocka_unit_test(widths_and_cuts), cmocka_unit_test(keys_and_spans),
+        cmocka_unit_test(logs_are_filtered),
+        cmocka_unit_test(nothing_else_gets_through),
+        cmocka_unit_test(names_become_one_harmless_line),
+        cmocka_unit_test(widths_and_cuts),
+        cmocka_unit_test(keys_and_spans),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* What every backend of coord must do, whichever WEIR_TEST_COORD names (alone, store, zookeeper with WEIR_TEST_ZOOKEEPER=HOST:PORT):
- * servers that share a table of rows, turn by turn on virtual time. Advice comes by the real clock; who waits for it polls with a
- * deadline. */
+/* What every backend of coord must do, whichever WEIR_TEST_COORD names (alone, store, zookeeper with
+ * WEIR_TEST_ZOOKEEPER=HOST:PORT): servers that share a table of rows, turn by turn on virtual time. Advice comes by the
+ * real clock; who waits for it polls with a deadline. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -190,7 +190,8 @@ static void test_taken_over(void **state)
     server_close(&c);
 }
 
-/* A server is stopped in the middle of a turn: what it then reads is as of the turn's end. The holder is well, its beat is just not due. */
+/* A server is stopped in the middle of a turn: what it then reads is as of the turn's end. The holder is well, its beat
+ * is just not due. */
 static void test_stopped_in_a_turn(void **state)
 {
     struct table table = { 0 };
@@ -207,7 +208,8 @@ static void test_stopped_in_a_turn(void **state)
     assert_true(coord_next(b.coord) >= 9100 + COORD_LEASE_MS);
     for (int64_t boot = 9110; boot < 9100 + COORD_LEASE_MS; boot += 100)
         assert_int_equal(turn(&b, boot), 0);
-    assert_int_equal(turn(&b, 9100 + COORD_LEASE_MS + COORD_YIELD_MS), NAMES); /* a is silent: once it is so by what b has seen */
+    /* a is silent: once it is so by what b has seen */
+    assert_int_equal(turn(&b, 9100 + COORD_LEASE_MS + COORD_YIELD_MS), NAMES);
     server_close(&a);
     server_close(&b);
 }
@@ -223,7 +225,8 @@ static void test_a_turn_that_failed(void **state)
     assert_int_equal(coord_decide(a.coord, &a.arena, 1000, true, &steps), NAMES); /* and the commit fails */
     assert_false(coord_holds(a.coord, TIMERS));
     assert_int_equal(coord_epoch(a.coord, TIMERS, 1000), 0);
-    /* one whose answer was lost: the row is there, but nobody may act under an epoch that it doesn't know to be its own */
+    /* one whose answer was lost: the row is there, but nobody may act under an epoch that it doesn't know to be its own
+     */
     for (size_t i = 0; i < NAMES; i++)
         table_put(&table, &steps[i].row);
     coord_follow(a.coord, table.rows, table.n, 1100);
@@ -345,7 +348,9 @@ static void test_away(void **state)
     struct server a, b;
     struct coord_status status = { 0 };
     struct err err = { 0 };
-    struct coord_config config = { .url = STR("zookeeper://127.0.0.1:1/weir"), .names = names, .n_names = NAMES, .session_ms = SESSION_MS };
+    struct coord_config config = {
+        .url = STR("zookeeper://127.0.0.1:1/weir"), .names = names, .n_names = NAMES, .session_ms = SESSION_MS
+    };
     struct server *both[] = { &a, &b };
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -370,7 +375,9 @@ static void test_away(void **state)
 
 static void test_urls(void **state)
 {
-    static const struct { const char *url, *fault; } cases[] = {
+    static const struct {
+        const char *url, *fault;
+    } cases[] = {
         { "zookeeper://h:2181/weir", NULL },
         { "zookeeper://h:2181,i:2182,j:2183/a/b", NULL },
         { "zookeeper://[::1]:2181/weir", NULL },
@@ -404,7 +411,7 @@ static void test_urls(void **state)
     assert_non_null(strstr(err.text, "PostgreSQL"));
 }
 
-/* ---- locks ---- */
+/* --- locks --- */
 
 struct asker {
     struct coord_waiter waiter;

@@ -17,14 +17,18 @@
 static void test_the_table_of_moves(void **state)
 {
     (void)state;
-    static const struct { char from; const char *to; } table[] = { { 'Q', "SFAT" }, { 'S', "PDFAT" }, { 'P', "XSAT" }, { 'X', "DFTAPS" },
-                                                                    { 'D', "" },     { 'F', "PS" },    { 'T', "PS" },   { 'A', "PS" } };
+    static const struct {
+        char from;
+        const char *to;
+    } table[] = { { 'Q', "SFAT" }, { 'S', "PDFAT" }, { 'P', "XSAT" }, { 'X', "DFTAPS" }, { 'D', "" }, { 'F', "PS" },
+        { 'T', "PS" }, { 'A', "PS" } };
     static const char letters[] = "QSPXDFTA";
     for (size_t i = 0; i < 8; i++)
         for (size_t k = 0; k < 8; k++)
-            assert_int_equal(
-                move_legal(state_of_letter(table[i].from), state_of_letter(letters[k])), strchr(table[i].to, letters[k]) != NULL);
-    for (size_t k = 0; k < 8; k++) assert_int_equal(move_legal(STATE_NONE, state_of_letter(letters[k])), letters[k] == 'Q');
+            assert_int_equal(move_legal(state_of_letter(table[i].from), state_of_letter(letters[k])),
+                strchr(table[i].to, letters[k]) != NULL);
+    for (size_t k = 0; k < 8; k++)
+        assert_int_equal(move_legal(STATE_NONE, state_of_letter(letters[k])), letters[k] == 'Q');
     assert_int_equal(state_of_letter('Z'), STATE_NONE);
     assert_string_equal(state_word(STATE_A), "abandoned");
 }
@@ -80,14 +84,15 @@ static void test_back_off_is_monotone_and_capped(void **state)
         }
 }
 
-/* --- circles ---------------------------------------------------------------------------------------------------------------------- */
+/* --- circles --- */
 
 static bool reaches(size_t n, const struct graph_arc *arcs, size_t n_arcs, size_t from, size_t to)
 {
     bool seen[16] = { false };
     for (size_t round = 0; round <= n; round++)
         for (size_t i = 0; i < n_arcs; i++)
-            if (arcs[i].from == from || seen[arcs[i].from]) seen[arcs[i].to] = true;
+            if (arcs[i].from == from || seen[arcs[i].from])
+                seen[arcs[i].to] = true;
     return seen[to];
 }
 
@@ -101,24 +106,29 @@ static void test_a_circle_is_found_if_there_is_one(void **state)
         struct arena arena = { 0 };
         struct graph_arc arcs[20];
         size_t n = 2 + rng_below(&rng, 8), n_arcs = rng_below(&rng, 14), *cycle;
-        for (size_t i = 0; i < n_arcs; i++) arcs[i] = (struct graph_arc){ rng_below(&rng, n), rng_below(&rng, n) };
+        for (size_t i = 0; i < n_arcs; i++)
+            arcs[i] = (struct graph_arc){ rng_below(&rng, n), rng_below(&rng, n) };
         bool any = false;
-        for (size_t v = 0; v < n; v++) any |= reaches(n, arcs, n_arcs, v, v);
+        for (size_t v = 0; v < n; v++)
+            any |= reaches(n, arcs, n_arcs, v, v);
         size_t length = graph_cycle(n, arcs, n_arcs, &arena, &cycle);
         assert_int_equal(length > 0, any);
         for (size_t i = 0; i < length; i++) { /* it is a real one */
             bool arc = false;
-            for (size_t k = 0; k < n_arcs; k++) arc |= arcs[k].from == cycle[i] && arcs[k].to == cycle[(i + 1) % length];
+            for (size_t k = 0; k < n_arcs; k++)
+                arc |= arcs[k].from == cycle[i] && arcs[k].to == cycle[(i + 1) % length];
             assert_true(arc);
         }
-        if (any) with++;
-        else without++;
+        if (any)
+            with++;
+        else
+            without++;
         arena_release(&arena);
     }
     assert_true(with > 300 && without > 300); /* the generator makes both shapes */
 }
 
-/* --- settling against a naive oracle ------------------------------------------------------------------------------------------------ */
+/* --- settling against a naive oracle --- */
 
 static bool no_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
@@ -157,13 +167,17 @@ static void oracle_settle(struct oracle *o)
     for (bool moved = true; moved;) {
         moved = false;
         for (size_t w = 0; w < o->n; w++) {
-            if (o->state[w] != 'S') continue;
+            if (o->state[w] != 'S')
+                continue;
             bool ready = true, doomed = false;
             for (size_t p = 0; p < o->n; p++) {
-                if (o->edge[w][p] == EDGE_AFTER) ready &= o->state[p] == 'D' || o->state[p] == 'F';
-                if (o->edge[w][p] == EDGE_DEPENDS) ready &= o->state[p] == 'D', doomed |= o->state[p] == 'F';
+                if (o->edge[w][p] == EDGE_AFTER)
+                    ready &= o->state[p] == 'D' || o->state[p] == 'F';
+                if (o->edge[w][p] == EDGE_DEPENDS)
+                    ready &= o->state[p] == 'D', doomed |= o->state[p] == 'F';
             }
-            if (!doomed && !ready) continue;
+            if (!doomed && !ready)
+                continue;
             o->state[w] = doomed ? 'F' : 'P';
             moved = true;
         }
@@ -185,26 +199,31 @@ static void test_counting_agrees_with_searching(void **state)
         slice_init(&slice, &arena, &empty, 1000, 1, &err);
         struct because because = { .actor = STR("test") };
         for (size_t i = 0; i < o.n; i++) {
-            nodes[i] = slice_create(&slice, &(struct task){ .id = (int64_t)i + 1, .lane = 1, .class_id = 1, .spec = 1 }, &because);
+            nodes[i] = slice_create(
+                &slice, &(struct task){ .id = (int64_t)i + 1, .lane = 1, .class_id = 1, .spec = 1 }, &because);
             o.state[i] = 'S';
         }
         uint64_t density = 1 + rng_below(&rng, 6);
         for (size_t w = 1; w < o.n; w++)
             for (size_t p = 0; p < w; p++) {
-                if (rng_below(&rng, 10) >= density) continue;
+                if (rng_below(&rng, 10) >= density)
+                    continue;
                 o.edge[w][p] = rng_below(&rng, 3) ? EDGE_DEPENDS : EDGE_AFTER;
                 slice_edge_add(&slice, nodes[w], nodes[p], o.edge[w][p]);
             }
-        for (size_t i = 0; i < o.n; i++) task_consider(&slice, nodes[i]);
+        for (size_t i = 0; i < o.n; i++)
+            task_consider(&slice, nodes[i]);
         slice_settle(&slice);
         oracle_settle(&o);
         for (;;) {
             size_t pending[N_MAX], n_pending = 0;
             for (size_t i = 0; i < o.n; i++) {
                 assert_int_equal(state_letter(nodes[i]->row.state), o.state[i]);
-                if (o.state[i] == 'P') pending[n_pending++] = i;
+                if (o.state[i] == 'P')
+                    pending[n_pending++] = i;
             }
-            if (n_pending == 0) break;
+            if (n_pending == 0)
+                break;
             size_t i = pending[rng_below(&rng, n_pending)];
             bool good = rng_below(&rng, 4) != 0;
             slice_move(&slice, nodes[i], STATE_X, &because);
@@ -214,10 +233,12 @@ static void test_counting_agrees_with_searching(void **state)
             fails += !good;
             oracle_settle(&o);
         }
-        for (size_t i = 0; i < o.n; i++) assert_true(state_ended(nodes[i]->row.state)); /* nothing is left waiting */
+        for (size_t i = 0; i < o.n; i++)
+            assert_true(state_ended(nodes[i]->row.state)); /* nothing is left waiting */
         int64_t sum = 0;
         const struct lane *lane = slice_lane(&slice, 1);
-        for (size_t s = 0; s < STATE_COUNT; s++) sum += lane->counts[s];
+        for (size_t s = 0; s < STATE_COUNT; s++)
+            sum += lane->counts[s];
         assert_int_equal(sum, (int64_t)o.n);
         assert_int_equal(lane->counts[STATE_D] + lane->counts[STATE_F], (int64_t)o.n);
         slice_release(&slice);
@@ -226,7 +247,7 @@ static void test_counting_agrees_with_searching(void **state)
     assert_true(fails > 1000);
 }
 
-/* --- who can be started takes slots ------------------------------------------------------------------------------------------------- */
+/* --- who can be started takes slots --- */
 
 enum { OF_SERVED = 1, OF_UNSERVED = 2 };
 static const struct slot the_slot = { .id = 1, .limit = 1 };
@@ -242,8 +263,8 @@ static const struct spec *slot_spec(void *owner, int64_t id, struct err *err)
     (void)owner, (void)err;
     return id ? &with : &without;
 }
-static bool no_holds(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
-    struct err *err)
+static bool no_holds(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
+    size_t *out_n, struct err *err)
 {
     (void)owner, (void)arena, (void)kind, (void)key, (void)n, (void)err;
     *out = NULL;
@@ -257,14 +278,15 @@ static bool is_served(void *owner, int64_t class_id)
 
 static struct node *slot_task(struct slice *slice, int64_t id, int64_t class_id, bool slot)
 {
-    struct node *node =
-        slice_create(slice, &(struct task){ .id = id, .lane = 1, .class_id = class_id, .spec = slot }, &(struct because){ .cause = 0 });
+    struct node *node = slice_create(slice, &(struct task){ .id = id, .lane = 1, .class_id = class_id, .spec = slot },
+        &(struct because){ .cause = 0 });
     task_consider(slice, node);
     slice_settle(slice);
     return node;
 }
 
-/* Two tasks that want one slot, or none: where they stand, and when the class of the second rows is served from then on. */
+/* Two tasks that want one slot, or none: where they stand, and when the class of the second rows is served from then
+ * on. */
 static void test_a_slot_is_for_who_can_be_started(void **state)
 {
     (void)state;
@@ -273,17 +295,26 @@ static void test_a_slot_is_for_who_can_be_started(void **state)
         bool slot;
         const char *before, *after;
     } table[] = {
-        { OF_SERVED, OF_SERVED, true, "PS", "PS" },       { OF_UNSERVED, OF_SERVED, true, "EP", "SP" },
-        { OF_SERVED, OF_UNSERVED, true, "PE", "PS" },     { OF_UNSERVED, OF_UNSERVED, true, "EE", "PS" },
-        { OF_UNSERVED, OF_UNSERVED, false, "PP", "PP" },  { 0, OF_UNSERVED, true, "DE", "DP" },
+        { OF_SERVED, OF_SERVED, true, "PS", "PS" },
+        { OF_UNSERVED, OF_SERVED, true, "EP", "SP" },
+        { OF_SERVED, OF_UNSERVED, true, "PE", "PS" },
+        { OF_UNSERVED, OF_UNSERVED, true, "EE", "PS" },
+        { OF_UNSERVED, OF_UNSERVED, false, "PP", "PP" },
+        { 0, OF_UNSERVED, true, "DE", "DP" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct arena arena = { 0 };
         struct slice slice = { 0 };
         struct err err = { 0 };
         bool come = false;
-        const struct rows rows = { .owner = &come, .task = no_task, .lane = a_lane, .spec = slot_spec, .slot = a_slot,
-                                   .holds_of = no_holds, .class_there = is_there, .served = is_served };
+        const struct rows rows = { .owner = &come,
+            .task = no_task,
+            .lane = a_lane,
+            .spec = slot_spec,
+            .slot = a_slot,
+            .holds_of = no_holds,
+            .class_there = is_there,
+            .served = is_served };
         slice_init(&slice, &arena, &rows, 1000, 1, &err);
         slice.looks_left = 100;
         struct node *first = slot_task(&slice, 1, table[i].first, table[i].slot),
@@ -291,18 +322,22 @@ static void test_a_slot_is_for_who_can_be_started(void **state)
         for (int round = 0; round < 2; round++) {
             for (size_t k = 0; k < 2; k++) {
                 bool waits = (nodes[k]->row.holds & 1u << HOLD_executor) != 0;
-                assert_int_equal(waits ? 'E' : state_letter(nodes[k]->row.state), (round ? table[i].after : table[i].before)[k]);
+                assert_int_equal(
+                    waits ? 'E' : state_letter(nodes[k]->row.state), (round ? table[i].after : table[i].before)[k]);
             }
             come = true;
-            for (size_t k = 0; k < 2; k++) task_consider(&slice, nodes[k]);
+            for (size_t k = 0; k < 2; k++)
+                task_consider(&slice, nodes[k]);
             slice_settle(&slice);
         }
         come = false; /* and it is gone again: who has the slot gives it back */
-        for (size_t k = 0; k < 2; k++) task_unserved(&slice, nodes[k]);
+        for (size_t k = 0; k < 2; k++)
+            task_unserved(&slice, nodes[k]);
         slice_settle(&slice);
         for (size_t k = 0; k < 2; k++) {
             bool gone = (k ? table[i].second : table[i].first) == OF_UNSERVED && table[i].slot;
-            if (gone && nodes[k]->row.holds & 1u << HOLD_held) fail_msg("row %zu: task %zu keeps its slot", i, k);
+            if (gone && nodes[k]->row.holds & 1u << HOLD_held)
+                fail_msg("row %zu: task %zu keeps its slot", i, k);
         }
         assert_true(slice_slot(&slice, 1)->used <= 1);
         slice_release(&slice);
@@ -310,12 +345,13 @@ static void test_a_slot_is_for_who_can_be_started(void **state)
     }
 }
 
-/* --- why --------------------------------------------------------------------------------------------------------------------------- */
+/* --- why --- */
 
 static const struct why_condition *reason(const struct why *why, const char *kind)
 {
     for (size_t i = 0; i < why->n_conditions; i++)
-        if (strcmp(why->conditions[i].kind, kind) == 0) return &why->conditions[i];
+        if (strcmp(why->conditions[i].kind, kind) == 0)
+            return &why->conditions[i];
     return NULL;
 }
 
@@ -329,8 +365,9 @@ static void test_why_names_every_reason(void **state)
     struct executor plain = { .id = 1, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE }, fitting = plain;
     fitting.labels = &linux_;
     fitting.n_labels = 1;
-    struct lane all = { .name = STR("all") },
-                lane = { .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade") };
+    struct lane all = { .name = STR("all") }, lane = {
+        .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade")
+    };
     struct why_pred preds[] = { { .id = 7, .key = STR("q:7"), .state = STATE_X, .kind = EDGE_DEPENDS },
         { .id = 8, .key = STR("q:8"), .state = STATE_D, .kind = EDGE_DEPENDS },
         { .id = 9, .key = STR("q:9"), .state = STATE_P, .kind = EDGE_AFTER } };
@@ -373,13 +410,15 @@ static void test_why_names_every_reason(void **state)
     assert_true(str_eqz(reason(&why, "dependency")->holder, "q:8"));
     assert_true(str_starts(reason(&why, "dependency")->detail, STR("q:8 has ended; ")));
 
-    struct why_facts pending = {
-        .task = { .state = STATE_P }, .class_ = &class_, .crew = { .fit = 1, .live = 1, .active = 1, .open = 1 }, .now = 1000
-    };
+    struct why_facts pending = { .task = { .state = STATE_P },
+        .class_ = &class_,
+        .crew = { .fit = 1, .live = 1, .active = 1, .open = 1 },
+        .now = 1000 };
     why_explain(&pending, &arena, &why);
     assert_int_equal(why.n_conditions, 1);
     assert_string_equal(why.conditions[0].kind, "executor");
-    struct hold hold = { .kind = HOLD_executor, .key = 1, .since = 600 }; /* it has come, and those who waited go on in batches */
+    /* it has come, and those who waited go on in batches */
+    struct hold hold = { .kind = HOLD_executor, .key = 1, .since = 600 };
     pending.task.state = STATE_S;
     pending.holds = &hold;
     pending.n_holds = 1;
@@ -421,9 +460,11 @@ static void test_why_names_gaps_and_locks(void **state)
         { 3, { 1 }, false, "revision 2 of docs is missing: nobody has told of it yet" },
         { 8, { 4, 3, 1 }, false, "revision 2 of docs is missing, and so are 5 to 7: nobody has told of them yet" },
         { 6, { 4, 3, 1 }, false, "revision 2 of docs is missing, and so is 5: nobody has told of them yet" },
-        { 1000001, { 0 }, false, "revision 2 of docs is missing, and so are 3 to 1000000: nobody has told of them yet" },
-        { 17, { 15, 13, 11, 9, 7, 6, 3, 1 }, false, "revision 2 of docs is missing, and so are 4 to 5, 8, 10, 12 and 2 more: "
-                                                   "nobody has told of them yet" },
+        { 1000001, { 0 }, false,
+            "revision 2 of docs is missing, and so are 3 to 1000000: nobody has told of them yet" },
+        { 17, { 15, 13, 11, 9, 7, 6, 3, 1 }, false,
+            "revision 2 of docs is missing, and so are 4 to 5, 8, 10, 12 and 2 more: "
+            "nobody has told of them yet" },
         { 7, { 5, 3 }, false, "revision 2 of docs is missing, and so are 4 and 6: nobody has told of them yet" },
         { 5, { 4, 3 }, true, "revision 2 of docs is missing, and perhaps more: nobody has told of them yet" },
     };

@@ -1,4 +1,5 @@
-/* From workflow files to tasks and edges: the Ark document's own example edge for edge, and what SEEDS and ENGINE decide about the rest. */
+/* From workflow files to tasks and edges: the Ark document's own example edge for edge, and what SEEDS and ENGINE
+ * decide about the rest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,12 +63,13 @@ static struct workflow *workflow_of(struct world *world, const char *yaml)
     struct workflow_source source = { file, NULL };
     struct workflow_input input = { .sources = &source, .n_sources = 1 };
     if (!workflow_parse(&input, &world->arena, &diags, workflow))
-        fail_msg("%u:%u: %.*s", diags.items[0].place.line, diags.items[0].place.column, STR_ARG(diags.items[0].message));
+        fail_msg(
+            "%u:%u: %.*s", diags.items[0].place.line, diags.items[0].place.column, STR_ARG(diags.items[0].message));
     return workflow;
 }
 
-static void world_expand(
-    struct world *world, const struct workflow *workflow, int64_t rev, const int64_t *prevs, size_t n_prevs, const char *run)
+static void world_expand(struct world *world, const struct workflow *workflow, int64_t rev, const int64_t *prevs,
+    size_t n_prevs, const char *run)
 {
     struct str name = str_of(run);
     struct expand_input input = { .workflow = workflow,
@@ -94,7 +96,8 @@ static void world_commit(struct world *world, const char *yaml)
     world_expand(world, workflow_of(world, yaml), prev + 1, &prev, prev > 0, NULL);
 }
 
-/* check_edges: in the notation of the document: "rev-1:a <-- rev-2:b" (depends), "<~~" (after), "<!=" (cancels), "<##" (lock). */
+/* check_edges: in the notation of the document: "rev-1:a <-- rev-2:b" (depends), "<~~" (after), "<!=" (cancels), "<##"
+ * (lock). */
 static void check_edges(struct world *world, const char *wanted)
 {
     struct buf text;
@@ -102,7 +105,10 @@ static void check_edges(struct world *world, const char *wanted)
     buf_add_z(&text, "");
     for (size_t i = 0; i < world->out.n_edges; i++) {
         const struct expand_edge *edge = &world->out.edges[i];
-        const char *arrow = edge->lock ? "<##" : edge->kind == EDGE_DEPENDS ? "<--" : edge->kind == EDGE_AFTER ? "<~~" : "<!=";
+        const char *arrow = edge->lock                   ? "<##"
+                            : edge->kind == EDGE_DEPENDS ? "<--"
+                            : edge->kind == EDGE_AFTER   ? "<~~"
+                                                         : "<!=";
         buf_addf(&text, "%lld:%.*s %s %.*s\n", (long long)edge->other.rev, STR_ARG(edge->other.name), arrow,
             STR_ARG(world->out.tasks[edge->task].name));
     }
@@ -116,7 +122,8 @@ static void check_tasks(struct world *world, const char *wanted)
     struct buf text;
     buf_init(&text, 1 << 20);
     for (size_t i = 0; i < world->out.n_tasks; i++)
-        buf_addf(&text, "%s%.*s%s", i == 0 ? "" : " ", STR_ARG(world->out.tasks[i].name), world->out.tasks[i].skipped ? "(skipped)" : "");
+        buf_addf(&text, "%s%.*s%s", i == 0 ? "" : " ", STR_ARG(world->out.tasks[i].name),
+            world->out.tasks[i].skipped ? "(skipped)" : "");
     if (!str_eqz(buf_str(&text), wanted))
         fail_msg("wanted:\n%s\ngot:\n%.*s", wanted, STR_ARG(buf_str(&text)));
     buf_release(&text);
@@ -154,9 +161,9 @@ static void test_commit_and_prev(void **state)
     check_edges(&world, "1:COMMIT <-- a\n1:COMMIT <-- b\n");
     world_commit(&world, "- name: b\n");
     /* a is found in rev 1, two revisions before; success and finished the other way round; COMMIT waits for more */
-    world_commit(&world,
-        "- name: COMMIT\n  depends: [PREV:b, {task: PREV:a, on: success}]\n"
-        "- name: a\n  depends: [{task: PREV, on: success}, {task: b, on: finished}]\n- name: b\n  after: [PREV, COMMIT]\n");
+    world_commit(&world, "- name: COMMIT\n  depends: [PREV:b, {task: PREV:a, on: success}]\n"
+                         "- name: a\n  depends: [{task: PREV, on: success}, {task: b, on: finished}]\n- name: b\n  "
+                         "after: [PREV, COMMIT]\n");
     check_edges(&world, "2:COMMIT <~~ COMMIT\n2:b <~~ COMMIT\n1:a <-- COMMIT\n"
                         "3:COMMIT <-- a\n1:a <-- a\n3:b <~~ a\n"
                         "2:b <~~ b\n3:COMMIT <-- b\n");
@@ -167,7 +174,8 @@ static void test_the_stronger_of_two_edges_is_kept(void **state)
 {
     (void)state;
     struct world world = { 0 };
-    world_commit(&world, "- name: a\n- name: b\n  depends: [a]\n  after: [a]\n- name: c\n  after: [a, {task: b}]\n  depends: [a]\n");
+    world_commit(&world,
+        "- name: a\n- name: b\n  depends: [a]\n  after: [a]\n- name: c\n  after: [a, {task: b}]\n  depends: [a]\n");
     check_edges(&world, "1:COMMIT <-- a\n1:a <-- b\n1:a <-- c\n1:b <~~ c\n");
     arena_release(&world.arena);
 }
@@ -176,7 +184,8 @@ static void test_allow_failure(void **state)
 {
     (void)state;
     struct world world = { 0 };
-    world_commit(&world, "- {name: a, allow_failure: true}\n- {name: b, depends: a}\n- {name: c, depends: {task: a, on: success}}\n");
+    world_commit(&world,
+        "- {name: a, allow_failure: true}\n- {name: b, depends: a}\n- {name: c, depends: {task: a, on: success}}\n");
     check_edges(&world, "1:COMMIT <-- a\n1:COMMIT <-- b\n1:a <~~ b\n1:a <-- c\n");
     arena_release(&world.arena);
 }
@@ -191,8 +200,8 @@ static void test_a_merge_waits_for_each_parent(void **state)
     world_commit(&world, yaml);
     static const int64_t parents[] = { 3, 1 }, same[] = { 3, 3 };
     world_expand(&world, workflow_of(&world, yaml), 4, parents, 2, NULL);
-    check_edges(
-        &world, "3:COMMIT <~~ COMMIT\n1:COMMIT <~~ COMMIT\n4:COMMIT <-- a\n3:a <~~ a\n1:a <~~ a\n3:b <!= a\n1:b <!= a\n4:COMMIT <-- b\n");
+    check_edges(&world, "3:COMMIT <~~ COMMIT\n1:COMMIT <~~ COMMIT\n4:COMMIT <-- a\n3:a <~~ a\n1:a <~~ a\n3:b <!= "
+                        "a\n1:b <!= a\n4:COMMIT <-- b\n");
     world_expand(&world, workflow_of(&world, yaml), 5, same, 2, NULL);
     check_edges(&world, "3:COMMIT <~~ COMMIT\n5:COMMIT <-- a\n3:a <~~ a\n3:b <!= a\n5:COMMIT <-- b\n");
     arena_release(&world.arena);
@@ -212,10 +221,11 @@ static void test_what_commits_create(void **state)
     (void)state;
     struct world world = { 0 };
     /* The Executor Queue document's example: B is detached, C comes only after B. */
-    const char *yaml =
-        "workflow: [B, C]\njobs:\n  A: {detached: true}\n  B: {detached: true}\n  C:\n  D: {on: {message: m}}\n  E: {depends: D}\n"
-        "  F: {after: A}\n  G: {schedule: '0 3 * * *'}\n  H: {on: [commit, {message: m}]}\n  I: {depends: [C, F]}\n  J: {on: manual, "
-        "depends: F}\n";
+    const char *yaml = "workflow: [B, C]\njobs:\n  A: {detached: true}\n  B: {detached: true}\n  C:\n  D: {on: "
+                       "{message: m}}\n  E: {depends: D}\n"
+                       "  F: {after: A}\n  G: {schedule: '0 3 * * *'}\n  H: {on: [commit, {message: m}]}\n  I: "
+                       "{depends: [C, F]}\n  J: {on: manual, "
+                       "depends: F}\n";
     world_commit(&world, yaml);
     check_tasks(&world, "COMMIT F H");
     check_edges(&world, "1:COMMIT <-- F\n1:COMMIT <-- H\n");
@@ -240,18 +250,20 @@ static void test_paths(void **state)
 {
     (void)state;
     struct world world = { 0 };
-    const char *yaml =
-        "- {name: pdf, paths: ['docs/**'], depends: index, cancels: PREV, lock: exclusive}\n- {name: index, depends: PREV}\n";
+    const char *yaml = "- {name: pdf, paths: ['docs/**'], depends: index, cancels: PREV, lock: exclusive}\n- {name: "
+                       "index, depends: PREV}\n";
     world.touched = "docs/a";
     world_commit(&world, yaml);
     check_tasks(&world, "COMMIT pdf index");
     world.touched = "src/a";
     world_commit(&world, yaml);
     check_tasks(&world, "COMMIT pdf(skipped) index");
-    check_edges(&world, "1:COMMIT <~~ COMMIT\n2:index <-- pdf\n2:COMMIT <-- index\n1:index <~~ index\n"); /* no cancels, no lock */
+    /* no cancels, no lock */
+    check_edges(&world, "1:COMMIT <~~ COMMIT\n2:index <-- pdf\n2:COMMIT <-- index\n1:index <~~ index\n");
     world.touched = "docs/b";
     world_commit(&world, yaml);
-    check_edges(&world, "2:COMMIT <~~ COMMIT\n3:index <-- pdf\n1:pdf <!= pdf\n3:COMMIT <-- index\n2:index <~~ index\n1:pdf <## pdf\n");
+    check_edges(&world,
+        "2:COMMIT <~~ COMMIT\n3:index <-- pdf\n1:pdf <!= pdf\n3:COMMIT <-- index\n2:index <~~ index\n1:pdf <## pdf\n");
     arena_release(&world.arena);
 }
 
@@ -268,9 +280,11 @@ static void test_locks(void **state)
     world_commit(&world, writer);
     check_edges(&world, "2:COMMIT <~~ COMMIT\n3:COMMIT <-- w\n2:w <## w\n");
     world_commit(&world, readers);
-    check_edges(&world, "3:COMMIT <~~ COMMIT\n4:COMMIT <-- r1\n4:COMMIT <-- r2\n4:COMMIT <-- free\n3:w <## r1\n3:w <## r2\n");
+    check_edges(
+        &world, "3:COMMIT <~~ COMMIT\n4:COMMIT <-- r1\n4:COMMIT <-- r2\n4:COMMIT <-- free\n3:w <## r1\n3:w <## r2\n");
     /* within a revision: by depth, then by place; what waits anyway gets no second edge */
-    world_commit(&world, "- {name: last, lock: shared, depends: w}\n- {name: w, lock: exclusive, depends: r}\n- {name: r, lock: shared}\n- "
+    world_commit(&world, "- {name: last, lock: shared, depends: w}\n- {name: w, lock: exclusive, depends: r}\n- {name: "
+                         "r, lock: shared}\n- "
                          "{name: s, lock: shared}\n");
     check_edges(&world, "4:COMMIT <~~ COMMIT\n5:w <-- last\n5:r <-- w\n5:COMMIT <-- r\n5:COMMIT <-- s\n"
                         "3:w <## r\n3:w <## s\n4:r1 <## w\n4:r2 <## w\n5:s <## w\n");
@@ -291,7 +305,8 @@ static void test_exclusive_by_default(void **state)
     arena_release(&world.arena);
 }
 
-/* random_yaml: tasks that wait for earlier-numbered ones in all ways, with locks, triggers and cancels of earlier revisions. */
+/* random_yaml: tasks that wait for earlier-numbered ones in all ways, with locks, triggers and cancels of earlier
+ * revisions. */
 static const char *random_yaml(struct arena *arena, struct rng *rng)
 {
     struct buf yaml;
@@ -301,13 +316,14 @@ static const char *random_yaml(struct arena *arena, struct rng *rng)
     static const char *const locks[] = { "none", "shared", "exclusive" };
     for (uint64_t i = 0; i < n; i++) {
         uint64_t at = n - 1 - i; /* what is waited for stands below */
-        buf_addf(&yaml, "- name: t%llu\n  lock: %s\n  allow_failure: %s\n%s", (unsigned long long)at, locks[rng_below(rng, 3)],
-            rng_below(rng, 4) == 0 ? "true" : "false", rng_below(rng, 6) == 0 ? "  detached: true\n" : "");
+        buf_addf(&yaml, "- name: t%llu\n  lock: %s\n  allow_failure: %s\n%s", (unsigned long long)at,
+            locks[rng_below(rng, 3)], rng_below(rng, 4) == 0 ? "true" : "false",
+            rng_below(rng, 6) == 0 ? "  detached: true\n" : "");
         buf_add_z(&yaml, "  depends: [");
         for (uint64_t k = 0; k < at; k++)
             if (rng_below(rng, 4) == 0)
-                buf_addf(&yaml, "{task: '%st%llu', on: %s}, ", rng_below(rng, 4) == 0 ? "PREV:" : "", (unsigned long long)k,
-                    rng_below(rng, 2) == 0 ? "success" : "finished");
+                buf_addf(&yaml, "{task: '%st%llu', on: %s}, ", rng_below(rng, 4) == 0 ? "PREV:" : "",
+                    (unsigned long long)k, rng_below(rng, 2) == 0 ? "success" : "finished");
         buf_add_z(&yaml, "]\n  after: [");
         for (uint64_t k = 0; k < at; k++)
             if (rng_below(rng, 6) == 0)
@@ -319,7 +335,8 @@ static const char *random_yaml(struct arena *arena, struct rng *rng)
     return text;
 }
 
-/* What must hold whatever the workflow: no circle, locks apart, COMMIT before all, and nothing waits for what isn't there. */
+/* What must hold whatever the workflow: no circle, locks apart, COMMIT before all, and nothing waits for what isn't
+ * there. */
 static void world_check(struct world *world)
 {
     const struct expansion *out = &world->out;
@@ -331,7 +348,8 @@ static void world_check(struct world *world)
         assert_int_equal(world_earlier(world, edge->other.name, edge->other.rev, false), edge->other.rev);
         for (size_t k = 0; k < i; k++) /* no edge twice */
             assert_false(out->edges[k].task == edge->task && out->edges[k].kind == edge->kind &&
-                         out->edges[k].other.rev == edge->other.rev && str_eq(out->edges[k].other.name, edge->other.name));
+                         out->edges[k].other.rev == edge->other.rev &&
+                         str_eq(out->edges[k].other.name, edge->other.name));
         for (size_t k = 0; k < n && edge->other.rev == world->rev && edge->kind != EDGE_CANCELS; k++)
             if (str_eq(out->tasks[k].name, edge->other.name))
                 arcs[n_arcs++] = (struct graph_arc){ edge->task, k };
@@ -349,7 +367,8 @@ static void world_check(struct world *world)
         assert_true(before[a * n]);
         for (size_t b = 1; b < a; b++) {
             enum workflow_lock x = out->tasks[a].def->lock, y = out->tasks[b].def->lock;
-            if ((x == WORKFLOW_LOCK_EXCLUSIVE && y != WORKFLOW_LOCK_NONE) || (y == WORKFLOW_LOCK_EXCLUSIVE && x != WORKFLOW_LOCK_NONE))
+            if ((x == WORKFLOW_LOCK_EXCLUSIVE && y != WORKFLOW_LOCK_NONE) ||
+                (y == WORKFLOW_LOCK_EXCLUSIVE && x != WORKFLOW_LOCK_NONE))
                 assert_true(before[a * n + b] || before[b * n + a]);
         }
     }

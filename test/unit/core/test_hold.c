@@ -1,4 +1,5 @@
-/* A kind of hold is a row, a file and a test: hold_tide.def is the row, this is the other two. All of core is built with it here. */
+/* A kind of hold is a row, a file and a test: hold_tide.def is the row, this is the other two. All of core is built
+ * with it here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,7 @@
 #include "core/hold.h"
 #include "core/settle.h"
 
-/* --- what its file would have ----------------------------------------------------------------------------------------------------------
- */
+/* --- what its file would have --- */
 
 static int64_t high_water; /* its time */
 
@@ -32,7 +32,7 @@ void hold_tide_explain(struct explain *x)
     c->remedy = STR("weir tow");
 }
 
-/* --- its test ------------------------------------------------------------------------------------------------------------------------ */
+/* --- its test --- */
 
 static bool no_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
@@ -40,8 +40,8 @@ static bool no_task(void *owner, struct arena *arena, int64_t id, struct task *o
     *out_found = false;
     return true;
 }
-static bool no_holds(
-    void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool no_holds(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
+    size_t *out_n, struct err *err)
 {
     (void)owner, (void)arena, (void)kind, (void)key, (void)n, (void)out, (void)err;
     *out_n = 0;
@@ -72,15 +72,19 @@ static void test_a_new_kind_holds_and_lets_go(void **state)
     struct slice slice = { 0 };
     struct err err = { 0 };
     struct hold first;
-    const struct rows rows = { .task = no_task, .lane = a_lane, .spec = a_spec, .holds_of = no_holds, .class_there = is_there };
+    const struct rows rows = {
+        .task = no_task, .lane = a_lane, .spec = a_spec, .holds_of = no_holds, .class_there = is_there
+    };
     high_water = 5000;
     slice_init(&slice, &arena, &rows, 1000, 1, &err);
-    struct node *node = slice_create(&slice, &(struct task){ .id = 7, .lane = 1, .class_id = 1 }, &(struct because){ .cause = 0 });
+    struct node *node =
+        slice_create(&slice, &(struct task){ .id = 7, .lane = 1, .class_id = 1 }, &(struct because){ .cause = 0 });
     task_consider(&slice, node);
     slice_settle(&slice);
     assert_int_equal(node->row.state, STATE_S);
     assert_int_equal(node->row.holds, 1u << HOLD_tide);
-    assert_int_equal(slice_holds_first(&slice, HOLD_tide, 1, 1, &first), 1); /* found by its key, for whoever lifts it */
+    /* found by its key, for whoever lifts it */
+    assert_int_equal(slice_holds_first(&slice, HOLD_tide, 1, 1, &first), 1);
     assert_int_equal(first.task, 7);
 
     struct why why;
@@ -107,10 +111,13 @@ static void test_an_end_takes_a_new_kind_away(void **state)
     struct arena arena = { 0 };
     struct slice slice = { 0 };
     struct err err = { 0 };
-    const struct rows rows = { .task = no_task, .lane = a_lane, .spec = a_spec, .holds_of = no_holds, .class_there = is_there };
+    const struct rows rows = {
+        .task = no_task, .lane = a_lane, .spec = a_spec, .holds_of = no_holds, .class_there = is_there
+    };
     high_water = 5000;
     slice_init(&slice, &arena, &rows, 1000, 1, &err);
-    struct node *node = slice_create(&slice, &(struct task){ .id = 7, .lane = 1, .class_id = 1 }, &(struct because){ .cause = 0 });
+    struct node *node =
+        slice_create(&slice, &(struct task){ .id = 7, .lane = 1, .class_id = 1 }, &(struct because){ .cause = 0 });
     task_consider(&slice, node);
     slice_settle(&slice);
     assert_true(hold_has(node, HOLD_tide));

@@ -15,7 +15,8 @@ static sqlite3 *sqlite_open(const struct rig *rig)
 
 int64_t ask(const struct rig *rig, const char *sql)
 {
-    if (rig->url) return rig_database_ask(rig->url, sql);
+    if (rig->url)
+        return rig_database_ask(rig->url, sql);
     sqlite3_stmt *stmt;
     sqlite3 *db = sqlite_open(rig);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
@@ -32,7 +33,8 @@ static void tables_of_postgres(const struct rig *rig, void (*table)(void *contex
     PGresult *result = PQexec(conn, "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = "
                                     "current_schema()::regnamespace ORDER BY 1");
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
-    for (int i = 0; i < PQntuples(result); i++) table(context, PQgetvalue(result, i, 0));
+    for (int i = 0; i < PQntuples(result); i++)
+        table(context, PQgetvalue(result, i, 0));
     PQclear(result);
     PQfinish(conn);
 }
@@ -47,7 +49,8 @@ void ask_tables(const struct rig *rig, void (*table)(void *context, const char *
     sqlite3 *db = sqlite_open(rig);
     const char *sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY 1";
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
-    while (sqlite3_step(stmt) == SQLITE_ROW) table(context, (const char *)sqlite3_column_text(stmt, 0));
+    while (sqlite3_step(stmt) == SQLITE_ROW)
+        table(context, (const char *)sqlite3_column_text(stmt, 0));
     sqlite3_finalize(stmt);
     sqlite3_close(db);
 }

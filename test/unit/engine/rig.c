@@ -16,12 +16,19 @@ static void engine_up(struct rig *rig)
     snprintf(url, sizeof url, "sqlite://%s", rig->dir);
     config.url = rig->url ? rig->url : url;
     rig->store = store_open(&config, &err);
-    if (!rig->store) fail_msg("store_open: %s", err.text);
-    struct engine_config engine = { .store = rig->store, .lease_ms = 3000, .site = { .semaphores = { rig->semaphores, rig->n_semaphores } },
-                                    .server_name = str_of(rig->name ? rig->name : "rig"), .batch = rig->batch,
-                                    .many = 2, .keys_ms = rig->keys_ms, .silent_ms = rig->silent_ms };
+    if (!rig->store)
+        fail_msg("store_open: %s", err.text);
+    struct engine_config engine = { .store = rig->store,
+        .lease_ms = 3000,
+        .site = { .semaphores = { rig->semaphores, rig->n_semaphores } },
+        .server_name = str_of(rig->name ? rig->name : "rig"),
+        .batch = rig->batch,
+        .many = 2,
+        .keys_ms = rig->keys_ms,
+        .silent_ms = rig->silent_ms };
     rig->engine = engine_new(&engine, rig->wall, rig->boot, &err);
-    if (!rig->engine) fail_msg("engine_new: %s", err.text);
+    if (!rig->engine)
+        fail_msg("engine_new: %s", err.text);
 }
 
 static void engine_down(struct rig *rig)
@@ -44,7 +51,8 @@ int64_t rig_database_ask(const char *url, const char *statement)
     PGconn *conn = PQconnectdb(url);
     PGresult *result = PQexec(conn, statement);
     ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail_msg("%s: %s", statement, PQerrorMessage(conn));
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", statement, PQerrorMessage(conn));
     int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     PQclear(result);
     PQfinish(conn);
@@ -54,7 +62,8 @@ int64_t rig_database_ask(const char *url, const char *statement)
 static void url_make(const char *name, char *out, size_t n)
 {
     const char *host = getenv("WEIR_TEST_POSTGRES");
-    if (!host) fail_msg("run this by test/lib/postgres.py, which starts a PostgreSQL and sets WEIR_TEST_POSTGRES");
+    if (!host)
+        fail_msg("run this by test/lib/postgres.py, which starts a PostgreSQL and sets WEIR_TEST_POSTGRES");
     snprintf(out, n, "postgresql:///%s?host=%s&user=weir", name, host);
 }
 
@@ -124,10 +133,12 @@ void rig_turn(struct rig *rig, struct command **commands, size_t n)
 {
     struct err err = { 0 };
     struct list_node *at;
-    while ((at = list_take_first(&rig->answered))) continue; /* so that a command may be used again */
+    while ((at = list_take_first(&rig->answered)))
+        continue; /* so that a command may be used again */
     rig->boot++;
     rig->wall++;
-    if (!engine_turn(rig->engine, commands, n, rig->wall, rig->boot, &rig->answered, &rig->next, &err)) fail_msg("turn: %s", err.text);
+    if (!engine_turn(rig->engine, commands, n, rig->wall, rig->boot, &rig->answered, &rig->next, &err))
+        fail_msg("turn: %s", err.text);
 }
 
 void rig_pass(struct rig *rig, int64_t ms)
@@ -138,7 +149,8 @@ void rig_pass(struct rig *rig, int64_t ms)
         rig->boot += step;
         rig->wall += step;
         rig_turn(rig, NULL, 0);
-        if (rig->boot > until) return;
+        if (rig->boot > until)
+            return;
     }
     rig->wall += until - rig->boot;
     rig->boot = until;
@@ -159,8 +171,10 @@ static void refs_read(struct rig *rig, struct task_def *def, enum edge_kind kind
         int64_t n;
         bool by_id = one.len && one.ptr[0] == '#';
         assert_true(str_to_i64(by_id ? str_sub(one, 1, one.len) : one, &n));
-        if (by_id) ref->id = n;
-        else ref->index = (size_t)n;
+        if (by_id)
+            ref->id = n;
+        else
+            ref->index = (size_t)n;
     }
 }
 
@@ -173,20 +187,32 @@ static int64_t number(struct str s)
 
 static void field_read(struct rig *rig, struct task_def *def, struct str key, struct str value)
 {
-    if (str_eqz(key, "kind")) def->kind = class_kind_find(value);
-    else if (str_eqz(key, "depends")) refs_read(rig, def, EDGE_DEPENDS, value);
-    else if (str_eqz(key, "after")) refs_read(rig, def, EDGE_AFTER, value);
-    else if (str_eqz(key, "cancels")) refs_read(rig, def, EDGE_CANCELS, value);
-    else if (str_eqz(key, "prio")) def->prio = number(value);
-    else if (str_eqz(key, "queue")) def->queue = value;
-    else if (str_eqz(key, "unique")) def->unique = value;
-    else if (str_eqz(key, "conc")) def->concurrency = value;
-    else if (str_eqz(key, "attempts")) def->attempts_max = number(value);
-    else if (str_eqz(key, "at")) def->not_before = rig->wall + number(value);
-    else if (str_eqz(key, "on")) def->retry_on = str_eqz(value, "failed") ? RETRY_FAILED : 0;
+    if (str_eqz(key, "kind"))
+        def->kind = class_kind_find(value);
+    else if (str_eqz(key, "depends"))
+        refs_read(rig, def, EDGE_DEPENDS, value);
+    else if (str_eqz(key, "after"))
+        refs_read(rig, def, EDGE_AFTER, value);
+    else if (str_eqz(key, "cancels"))
+        refs_read(rig, def, EDGE_CANCELS, value);
+    else if (str_eqz(key, "prio"))
+        def->prio = number(value);
+    else if (str_eqz(key, "queue"))
+        def->queue = value;
+    else if (str_eqz(key, "unique"))
+        def->unique = value;
+    else if (str_eqz(key, "conc"))
+        def->concurrency = value;
+    else if (str_eqz(key, "attempts"))
+        def->attempts_max = number(value);
+    else if (str_eqz(key, "at"))
+        def->not_before = rig->wall + number(value);
+    else if (str_eqz(key, "on"))
+        def->retry_on = str_eqz(value, "failed") ? RETRY_FAILED : 0;
     else if (str_eqz(key, "sem")) {
         struct str one;
-        while (str_cut(&value, ',', &one)) def->semaphores[def->n_semaphores++] = one;
+        while (str_cut(&value, ',', &one))
+            def->semaphores[def->n_semaphores++] = one;
     } else if (str_eqz(key, "label")) {
         struct str name;
         assert_true(str_cut(&value, ':', &name));
@@ -203,8 +229,13 @@ struct command *rig_enqueue_command(struct rig *rig, const char *const *tasks, s
     for (size_t i = 0; i < n; i++) {
         struct str rest = str_dup(&rig->arena, str_of(tasks[i])), word;
         struct task_def *def = &defs[i];
-        *def = (struct task_def){ .queue = STR("default"), .kind = KIND_COMMAND, .body = STR("{}"), .attempts_max = 3, .backoff_ms = 5000,
-                                  .retry_on = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED, .path = str_fmt(&rig->arena, "/tasks/%zu", i) };
+        *def = (struct task_def){ .queue = STR("default"),
+            .kind = KIND_COMMAND,
+            .body = STR("{}"),
+            .attempts_max = 3,
+            .backoff_ms = 5000,
+            .retry_on = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED,
+            .path = str_fmt(&rig->arena, "/tasks/%zu", i) };
         def->refs = ARENA_ARRAY(&rig->arena, struct task_ref, 64 + strlen(tasks[i]) / 2);
         def->semaphores = ARENA_ARRAY(&rig->arena, struct str, 8);
         def->labels = ARENA_ARRAY(&rig->arena, struct label, 8);
@@ -223,7 +254,8 @@ struct command *rig_enqueue_command(struct rig *rig, const char *const *tasks, s
 int64_t rig_enqueue(struct rig *rig, const char *const *tasks, size_t n)
 {
     struct command *command = rig_one(rig, rig_enqueue_command(rig, tasks, n));
-    if (command->err.code) fail_msg("enqueue: %s", command->err.text);
+    if (command->err.code)
+        fail_msg("enqueue: %s", command->err.text);
     return command->out.enqueue.tasks[0].task.id;
 }
 
@@ -246,14 +278,16 @@ int64_t rig_executor(struct rig *rig, const char *name, const char *label)
     return command->out.reg.id;
 }
 
-struct command *rig_poll_command(struct rig *rig, int64_t executor, int64_t free, int64_t seq, const struct fence *renew, size_t n_renew)
+struct command *rig_poll_command(
+    struct rig *rig, int64_t executor, int64_t free, int64_t seq, const struct fence *renew, size_t n_renew)
 {
     struct command *command = rig_new(rig, CMD_POLL);
     command->in.poll.executor = executor;
     command->in.poll.free = free;
     command->in.poll.seq = seq;
     command->in.poll.renew = ARENA_ARRAY(&rig->arena, struct renew_item, n_renew + 1);
-    for (size_t i = 0; i < n_renew; i++) command->in.poll.renew[i].fence = renew[i];
+    for (size_t i = 0; i < n_renew; i++)
+        command->in.poll.renew[i].fence = renew[i];
     command->in.poll.n_renew = n_renew;
     return command;
 }
@@ -267,7 +301,9 @@ enum err_code rig_finish(struct rig *rig, struct fence fence, int64_t exit, int6
 {
     struct command *command = rig_new(rig, CMD_FINISH);
     struct finish_item *item = ARENA_NEW(&rig->arena, struct finish_item);
-    *item = (struct finish_item){ .fence = fence, .exit = exit, .signal = signal, .cpu_ms = 1, .max_rss_bytes = 1, .log_bytes = 0 };
+    *item = (struct finish_item){
+        .fence = fence, .exit = exit, .signal = signal, .cpu_ms = 1, .max_rss_bytes = 1, .log_bytes = 0
+    };
     item->hash[0] = (uint8_t)(exit + 1);
     item->hash[1] = (uint8_t)(signal + 1);
     item->hash[2] = 1;
@@ -303,7 +339,8 @@ uint64_t rig_incarnation(struct rig *rig)
 const char *rig_states(struct rig *rig, int64_t first, size_t n)
 {
     char *letters = ARENA_ARRAY(&rig->arena, char, n + 1);
-    for (size_t i = 0; i < n; i++) letters[i] = rig_state(rig, first + (int64_t)i);
+    for (size_t i = 0; i < n; i++)
+        letters[i] = rig_state(rig, first + (int64_t)i);
     return letters;
 }
 
@@ -335,20 +372,25 @@ struct rig_largest rig_follow(struct rig *rig, int64_t seq)
 {
     struct rig_largest most = { 0 };
     for (int i = 0; i < 1000 && (i == 0 || rig->next <= rig->boot); i++) {
-        if (i || seq == engine_seq(rig->engine)) rig_turn(rig, NULL, 0);
+        if (i || seq == engine_seq(rig->engine))
+            rig_turn(rig, NULL, 0);
         int64_t events = engine_seq(rig->engine) - seq;
         size_t nodes = rig->engine->slice.nodes.n, bytes = rig->engine->turn_arena.used_bytes;
         seq += events;
-        if (events > most.events) most.events = events;
-        if (nodes > most.nodes) most.nodes = nodes;
-        if (bytes > most.bytes) most.bytes = bytes;
+        if (events > most.events)
+            most.events = events;
+        if (nodes > most.nodes)
+            most.nodes = nodes;
+        if (bytes > most.bytes)
+            most.bytes = bytes;
     }
     return most;
 }
 
 void rig_not_larger(const char *what, const struct rig_largest *small, const struct rig_largest *large)
 {
-    if (large->events <= small->events && large->nodes <= small->nodes + 4 && large->bytes <= small->bytes * 5 / 4) return;
-    fail_msg("%s: a turn of %lld events, %zu rows and %zu bytes became one of %lld, %zu and %zu", what, (long long)small->events,
-        small->nodes, small->bytes, (long long)large->events, large->nodes, large->bytes);
+    if (large->events <= small->events && large->nodes <= small->nodes + 4 && large->bytes <= small->bytes * 5 / 4)
+        return;
+    fail_msg("%s: a turn of %lld events, %zu rows and %zu bytes became one of %lld, %zu and %zu", what,
+        (long long)small->events, small->nodes, small->bytes, (long long)large->events, large->nodes, large->bytes);
 }

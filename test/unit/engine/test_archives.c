@@ -1,12 +1,14 @@
-/* Archives, as short stories on virtual time: revisions in any order, what PREV means, locks, runs, schedules. States are read from the
- * store: what is checked is what was committed. */
+/* Archives, as short stories on virtual time: revisions in any order, what PREV means, locks, runs, schedules. States
+ * are read from the store: what is checked is what was committed. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/definition.h"
 #include "rig.h"
 
-#define RIG(rig) __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; rig_open(&rig)
+#define RIG(rig) \
+    __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; \
+    rig_open(&rig)
 
 static const char ark[] = "- name: indexing\n"
                           "  depends:\n"
@@ -72,7 +74,8 @@ static void expect(struct rig *rig, int64_t lane, int64_t rev, const char *names
         char *letter = strchr(word, '=');
         *letter++ = '\0';
         char is = state_of(rig, lane, rev, word, 0);
-        if (is != *letter) fail_msg("revision %d: %s is %c, not %c", (int)rev, word, is, *letter);
+        if (is != *letter)
+            fail_msg("revision %d: %s is %c, not %c", (int)rev, word, is, *letter);
     }
 }
 
@@ -170,9 +173,11 @@ static void test_the_archives_lock_is_fair(void **state)
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 3; rev++) post(&rig, "docs", rev, locks);
+    for (int rev = 1; rev <= 3; rev++)
+        post(&rig, "docs", rev, locks);
     /* by place: read 1, write 1, read 2, write 2, ...; `free` waits for nobody */
-    for (int rev = 1; rev <= 3; rev++) expect(&rig, lane, rev, "free=P");
+    for (int rev = 1; rev <= 3; rev++)
+        expect(&rig, lane, rev, "free=P");
     expect(&rig, lane, 1, "read=P write=S");
     expect(&rig, lane, 2, "read=S write=S");
     struct command *poll = rig_poll(&rig, e, 9);
@@ -205,7 +210,8 @@ static void test_a_retry_queues_for_the_lock_anew(void **state)
     RIG(rig);
     int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
     static const char yaml[] = "- {name: write, lock: exclusive, command: 'true'}\n";
-    for (int rev = 1; rev <= 3; rev++) post(&rig, "docs", rev, yaml);
+    for (int rev = 1; rev <= 3; rev++)
+        post(&rig, "docs", rev, yaml);
     rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "write", 1), 1, -1);
     struct fence second = granted_name(rig_poll(&rig, e, 9), "write", 2);
     assert_int_equal(retry(&rig, id_of(&rig, lane, 1, "write"), false), ERR_none);
@@ -296,8 +302,8 @@ static void test_runs_are_counted(void **state)
     struct command *poll = rig_poll(&rig, e, 1);
     for (size_t i = 0; i < 6; i++) {
         if (str_eqz(poll->out.poll.grants[0].task.name, "by-hand"))
-            assert_non_null(
-                memmem(poll->out.poll.grants[0].body.ptr, poll->out.poll.grants[0].body.len, "\"params\":{\"who\":\"me\"}", 21));
+            assert_non_null(memmem(poll->out.poll.grants[0].body.ptr, poll->out.poll.grants[0].body.len,
+                "\"params\":{\"who\":\"me\"}", 21));
         rig_finish(&rig, poll->out.poll.grants[0].fence, 0, -1);
         poll = rig_poll(&rig, e, 1);
     }
@@ -360,13 +366,15 @@ static void test_causes_have_a_depth(void **state)
 /* caused: a cause, said of a revision; what came of it. */
 static struct revision caused(struct rig *rig, int64_t rev, const char *cause, const char *txn, bool late)
 {
-    struct command *command = late ? rig_new(rig, CMD_CAUSE) : revision_command(rig, "docs", rev, "- {name: a, command: 'true'}\n");
+    struct command *command =
+        late ? rig_new(rig, CMD_CAUSE) : revision_command(rig, "docs", rev, "- {name: a, command: 'true'}\n");
     command->in.revision.archive = STR("docs");
     command->in.revision.row.rev = rev;
     command->in.revision.row.txn = str_of(txn);
     command->in.revision.cause = str_of(cause);
     rig_one(rig, command);
-    if (!late) definition_release(command->in.revision.definition);
+    if (!late)
+        definition_release(command->in.revision.definition);
     assert_int_equal(command->err.code, ERR_none);
     return command->out.revision.row;
 }
@@ -391,7 +399,7 @@ static void test_a_cause_may_come_late(void **state)
     assert_int_equal(row.cause, id_of(&rig, lane, 9, "a"));
     assert_int_equal(row.depth, 9);
     assert_true(str_eqz(row.txn, "9-9"));
-    assert_int_equal(state_of(&rig, lane, 10, "a", 0), 'A'); /* too deep: what hasn't begun doesn't */
+    assert_int_equal(state_of(&rig, lane, 10, "a", 0), 'A');    /* too deep: what hasn't begun doesn't */
     assert_int_equal(caused(&rig, 11, "", "", true).depth, 10); /* and what came of it is deeper than it seemed */
     assert_int_equal(state_of(&rig, lane, 11, "a", 0), 'A');
     /* said again, by another, or of a time when that job didn't run: nothing comes of it */
@@ -406,11 +414,14 @@ static void test_many_waiting_revisions_open_in_batches(void **state)
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig, "docs");
-    for (int64_t rev = 250; rev >= 2; rev--) assert_int_equal(post(&rig, "docs", rev, NULL), 202);
+    for (int64_t rev = 250; rev >= 2; rev--)
+        assert_int_equal(post(&rig, "docs", rev, NULL), 202);
     rig_restart(&rig);
     post(&rig, "docs", 1, NULL);
-    for (int i = 0; i < 4; i++) rig_pass(&rig, 1);
-    for (int64_t rev = 1; rev <= 250; rev++) expect(&rig, lane, rev, "COMMIT=D");
+    for (int i = 0; i < 4; i++)
+        rig_pass(&rig, 1);
+    for (int64_t rev = 1; rev <= 250; rev++)
+        expect(&rig, lane, rev, "COMMIT=D");
 }
 
 static void test_a_merge_waits_for_each_parent(void **state)
@@ -428,7 +439,8 @@ static void test_a_merge_waits_for_each_parent(void **state)
         commands[i]->in.revision.row.n_prevs = i < 2 ? 1 : 2;
     }
     rig_turn(&rig, commands, 3);
-    for (int i = 0; i < 3; i++) definition_release(commands[i]->in.revision.definition);
+    for (int i = 0; i < 3; i++)
+        definition_release(commands[i]->in.revision.definition);
     rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "a", 1), 0, -1);
     struct command *poll = rig_poll(&rig, e, 9);
     assert_int_equal(poll->out.poll.n_grants, 2);
@@ -472,14 +484,19 @@ static void test_pruned_tasks_keep_their_end(void **state)
 {
     (void)state;
     RIG(rig);
-    static const char yaml[] =
-        "- {name: a, command: 'true', depends: [{task: 'PREV', on: success}]}\n- {name: b, command: 'true', depends: [a]}\n";
+    static const char yaml[] = "- {name: a, command: 'true', depends: [{task: 'PREV', on: success}]}\n- {name: b, "
+                               "command: 'true', depends: [a]}\n";
     int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
     post(&rig, "docs", 1, yaml);
     struct fence fence = granted_name(rig_poll(&rig, e, 9), "a", 1);
     struct command *finish = rig_new(&rig, CMD_FINISH);
-    struct finish_item item = { .fence = fence, .exit = 0, .signal = -1, .outputs = STR("{\"x\":\"1\"}"), .cpu_ms = -1,
-                                .max_rss_bytes = -1, .log_bytes = 7 };
+    struct finish_item item = { .fence = fence,
+        .exit = 0,
+        .signal = -1,
+        .outputs = STR("{\"x\":\"1\"}"),
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = 7 };
     finish->in.finish.items = &item;
     finish->in.finish.n_items = 1;
     rig_one(&rig, finish);
@@ -595,14 +612,15 @@ static void test_a_late_result_tried_at_once_queues_for_the_lock(void **state)
 
 static const char writes_once[] = "- {name: write, lock: exclusive, retry: {attempts: 1}, command: 'true'}\n";
 
-/* A task is retried, queues for the lock as the last, and then the result of before comes after all: who is next stands behind those that
- * it stood behind. */
+/* A task is retried, queues for the lock as the last, and then the result of before comes after all: who is next stands
+ * behind those that it stood behind. */
 static void test_a_late_result_leaves_its_place_in_the_locks_queue(void **state)
 {
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 3; rev++) post(&rig, "docs", rev, writes_once);
+    for (int rev = 1; rev <= 3; rev++)
+        post(&rig, "docs", rev, writes_once);
     struct fence late = granted_name(rig_poll(&rig, e, 1), "write", 1);
     rig_pass(&rig, 3100);
     expect(&rig, lane, 1, "write=F");

@@ -1,5 +1,5 @@
-/* Two engines on one PostgreSQL whose turns overlap (decision 0016): what a turn meets that another began before it and ended within it.
- * Run by test/lib/postgres.py, which starts the database. */
+/* Two engines on one PostgreSQL whose turns overlap (decision 0016): what a turn meets that another began before it and
+ * ended within it. Run by test/lib/postgres.py, which starts the database. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +15,13 @@ static struct {
     struct fence fence;
 } claim;
 
-static bool ready_beside(
-    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+static bool ready_beside(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
+    size_t *out_n, struct err *err)
 {
     void (*beside)(void) = claim.beside;
     claim.beside = NULL;
-    if (beside) beside();
+    if (beside)
+        beside();
     return claim.real->ready_first(store, arena, class_id, n, out, out_n, err);
 }
 
@@ -63,15 +64,16 @@ static void gives_up(void)
     assert_int_equal(rig_finish(&claim.pair->a, claim.fence, -1, 9), ERR_none);
 }
 
-/* In the middle of b's turn a ends the task's first attempt; b grants it anew. a's news, which b takes over later, are older than b's
- * grant. */
+/* In the middle of b's turn a ends the task's first attempt; b grants it anew. a's news, which b takes over later, are
+ * older than b's grant. */
 static void test_older_news_do_not_end_a_grant_of_our_own(void **state)
 {
     struct pair pair;
     (void)state;
     pair_open(&pair);
     pair_warm(&pair);
-    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL), task = ENQUEUE(&pair.a, "t attempts=5");
+    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL),
+            task = ENQUEUE(&pair.a, "t attempts=5");
     pair_rest(&pair);
     claim.pair = &pair;
     claim.fence = rig_granted(rig_poll(&pair.a, ea, 1));
@@ -86,7 +88,8 @@ static void test_older_news_do_not_end_a_grant_of_our_own(void **state)
     rig_turn(&pair.b, NULL, 0); /* takes over what a did */
     assert_int_equal(rig_state(&pair.b, task), 'X');
     rig_pass(&pair.b, 20000); /* nobody hears of it any more: b must know that it gave it out */
-    if (rig_state(&pair.b, task) == 'X') fail_msg("b has forgotten its own grant");
+    if (rig_state(&pair.b, task) == 'X')
+        fail_msg("b has forgotten its own grant");
     pair_close(&pair);
 }
 
@@ -104,7 +107,8 @@ static void test_claims_pass_over_each_other(void **state)
     (void)state;
     pair_open(&pair);
     pair_warm(&pair);
-    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL), first = ENQUEUE(&pair.a, "1", "2", "3");
+    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL),
+            first = ENQUEUE(&pair.a, "1", "2", "3");
     pair_rest(&pair);
     rig_turn(&pair.a, NULL, 0);
     claim.pair = &pair;
@@ -131,7 +135,7 @@ static void test_claims_pass_over_each_other(void **state)
     pair_close(&pair);
 }
 
-/* --- what a turn meets that another has begun before it and ended within it ----------------------------------------------------------- */
+/* --- what a turn meets that another has begun before it and ended within it --- */
 
 /* b's turn asks for nothing before it begins: rows are locked one by one, after what a does then. */
 static bool expect_little(struct store *store, const struct turn_needs *needs, struct err *err)
@@ -146,7 +150,8 @@ static bool begin_beside(struct store *store, struct err *err)
     void (*beside)(void) = claim.beside;
     claim.beside = NULL;
     bool ok = claim.real->begin(store, err);
-    if (beside) beside();
+    if (beside)
+        beside();
     return ok;
 }
 
@@ -154,7 +159,8 @@ static bool commit_beside(struct store *store, const struct changes *changes, st
 {
     void (*beside)(void) = claim.beside;
     claim.beside = NULL;
-    if (beside) beside();
+    if (beside)
+        beside();
     return claim.real->commit(store, changes, err);
 }
 
@@ -269,7 +275,8 @@ static void test_a_slot_is_taken_by_one_of_two(void **state)
     pair.b.store->ops = claim.real;
     assert_int_equal(narrow_turns(&pair.a), a + 1);
     assert_int_equal(narrow_turns(&pair.b), b + 1);
-    if (task >= made) fail_msg("b's turn began first: %lld, %lld", (long long)task, (long long)made);
+    if (task >= made)
+        fail_msg("b's turn began first: %lld, %lld", (long long)task, (long long)made);
     assert_int_equal(rig_state(&pair.a, made), 'P');
     assert_int_equal(rig_state(&pair.a, task), 'S');
     pair_close(&pair);
@@ -277,13 +284,15 @@ static void test_a_slot_is_taken_by_one_of_two(void **state)
 
 static int64_t token;
 
-static bool load_tokens_beside(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+static bool load_tokens_beside(struct store *store, struct arena *arena, int64_t after, size_t most,
+    struct token ***out, size_t *out_n, struct err *err)
 {
     bool ok = claim.real->load_tokens(store, arena, after, most, out, out_n, err);
-    if (token) return ok;
+    if (token)
+        return ok;
     struct command *create = rig_new(&claim.pair->a, CMD_TOKEN_CREATE);
-    create->in.token_create.token = (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .hash = { 1 } };
+    create->in.token_create.token =
+        (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .hash = { 1 } };
     assert_int_equal(rig_one(&claim.pair->a, create)->err.code, ERR_none);
     token = create->out.token_create.id;
     return ok;

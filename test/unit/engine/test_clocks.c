@@ -1,4 +1,5 @@
-/* Clocks and what goes by them: retention, keys and tokens that expire, schedules, what a retry does to what was pruned. */
+/* Clocks and what goes by them: retention, keys and tokens that expire, schedules, what a retry does to what was
+ * pruned. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #define DAY (24 * HOUR)
 #define YEAR (366 * DAY)
 
-/* --- retention ------------------------------------------------------------------------------------------------------------------- */
+/* --- retention --- */
 
 static struct command *prune(struct rig *rig, int64_t before, bool dry_run)
 {
@@ -32,8 +33,12 @@ static void run(struct rig *rig, int64_t executor, int64_t log_bytes)
     struct command *poll = rig_poll(rig, executor, 1);
     assert_int_equal(poll->out.poll.n_grants, 1);
     struct command *finish = rig_new(rig, CMD_FINISH);
-    struct finish_item item = { .fence = poll->out.poll.grants[0].fence, .exit = 100, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1,
-                                .log_bytes = log_bytes };
+    struct finish_item item = { .fence = poll->out.poll.grants[0].fence,
+        .exit = 100,
+        .signal = -1,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = log_bytes };
     finish->in.finish.items = &item;
     finish->in.finish.n_items = 1;
     rig_one(rig, finish);
@@ -85,7 +90,7 @@ static void test_what_ended_by_a_clock_a_year_behind_is_not_old(void **state)
     assert_int_equal(prune(&rig, rig.wall - 90 * DAY, false)->out.prune.log_bytes, 50);
 }
 
-/* --- keys ------------------------------------------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 static struct command *keyed(struct rig *rig, const char *key)
 {
@@ -130,7 +135,7 @@ static void test_a_key_outlives_a_clock_that_is_wrong(void **state)
     assert_false(keyed(&rig, "precious")->replay);
 }
 
-/* --- tokens ----------------------------------------------------------------------------------------------------------------------- */
+/* --- tokens --- */
 
 static size_t tokens_stored(struct rig *rig)
 {
@@ -144,7 +149,9 @@ static size_t tokens_stored(struct rig *rig)
 static void token(struct rig *rig, const char *name, int64_t lives)
 {
     struct command *command = rig_new(rig, CMD_TOKEN_CREATE);
-    struct token row = { .name = str_dup(&rig->arena, str_of(name)), .tenant = STR("default"), .scopes = SCOPE_READ,
+    struct token row = { .name = str_dup(&rig->arena, str_of(name)),
+        .tenant = STR("default"),
+        .scopes = SCOPE_READ,
         .expires = lives ? rig->wall + lives : 0 };
     memcpy(row.hash, name, strlen(name) < sizeof row.hash ? strlen(name) : sizeof row.hash);
     command->in.token_create.token = row;
@@ -195,7 +202,8 @@ static void test_tokens_take_no_more_memory_with_each_change(void **state)
     (void)state;
     RIG(rig);
     char name[32];
-    for (int i = 0; i < 100; i++) snprintf(name, sizeof name, "t%d", i), token(&rig, name, 0);
+    for (int i = 0; i < 100; i++)
+        snprintf(name, sizeof name, "t%d", i), token(&rig, name, 0);
     size_t before = 0;
     for (int i = 0; i < 100; i++) {
         token(&rig, "short", 0);
@@ -203,12 +211,13 @@ static void test_tokens_take_no_more_memory_with_each_change(void **state)
         revoke->in.token_revoke.name = STR("short");
         assert_int_equal(rig_one(&rig, revoke)->err.code, ERR_none);
         size_t now = rig.engine->arena.used_bytes + rig.engine->tokens.by_id.n;
-        if (i == 0) before = now;
+        if (i == 0)
+            before = now;
         assert_true(now <= before);
     }
 }
 
-/* --- a long life -------------------------------------------------------------------------------------------------------------------- */
+/* --- a long life --- */
 
 static int64_t rows_of(struct rig *rig, const char *table)
 {
@@ -226,7 +235,8 @@ static int64_t rows_of(struct rig *rig, const char *table)
     return n;
 }
 
-/* Short tokens and keyed calls, day by day: after WEIR_SOAK_DAYS (60; 365: a year) there are as many as when keys began to expire. */
+/* Short tokens and keyed calls, day by day: after WEIR_SOAK_DAYS (60; 365: a year) there are as many as when keys began
+ * to expire. */
 static void test_a_year_of_tokens_and_keys_leaves_no_more_than_a_month(void **state)
 {
     (void)state;
@@ -256,7 +266,7 @@ static void test_a_year_of_tokens_and_keys_leaves_no_more_than_a_month(void **st
     assert_true(bytes_now <= bytes + bytes / 10);
 }
 
-/* --- schedules -------------------------------------------------------------------------------------------------------------------- */
+/* --- schedules --- */
 
 static int64_t archive(struct rig *rig, const char *yaml)
 {
@@ -306,13 +316,16 @@ static void test_schedules_are_right_when_the_clock_is(void **state)
         for (int i = 0; i < 4; i++) {
             const int64_t jumps[] = { by, -by, -by, by }; /* ahead, right, behind, right */
             rig.wall += jumps[i];
-            if (restarts) rig_restart(&rig);
+            if (restarts)
+                rig_restart(&rig);
             rig_pass(&rig, 10 * MINUTE);
             assert_true(next_of(&rig) - rig.wall <= MINUTE);
         }
-        /* One a minute; where the clock goes forward what was missed fires, once. A restart in the middle of it may cost a slot. */
+        /* One a minute; where the clock goes forward what was missed fires, once. A restart in the middle of it may
+         * cost a slot. */
         int64_t n = fired(&rig, lane) - before;
-        if (n < 40 - restarts || n > 44) fail_msg("%d runs in 40 minutes", (int)n);
+        if (n < 40 - restarts || n > 44)
+            fail_msg("%d runs in 40 minutes", (int)n);
     }
 }
 

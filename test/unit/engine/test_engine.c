@@ -1,10 +1,13 @@
-/* The engine's rules, each as a short story on virtual time. States are read from the store: what is checked is what was committed. */
+/* The engine's rules, each as a short story on virtual time. States are read from the store: what is checked is what
+ * was committed. */
 #include <stdio.h>
 #include <string.h>
 
 #include "rig.h"
 
-#define RIG(rig) __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; rig_open(&rig)
+#define RIG(rig) \
+    __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; \
+    rig_open(&rig)
 
 static struct fence granted(struct command *poll, size_t i)
 {
@@ -109,7 +112,10 @@ static void test_exit_statuses(void **state)
 {
     (void)state;
     RIG(rig);
-    static const struct { int64_t exit, signal; char state; enum outcome outcome;
+    static const struct {
+        int64_t exit, signal;
+        char state;
+        enum outcome outcome;
     } cases[] = {
         { 0, -1, 'D', OUTCOME_done },
         { 99, -1, 'D', OUTCOME_skipped },
@@ -126,7 +132,8 @@ static void test_exit_statuses(void **state)
         rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), cases[i].exit, cases[i].signal);
         assert_int_equal(rig_state(&rig, id), cases[i].state);
         assert_int_equal(rig_task(&rig, id).outcome, cases[i].outcome);
-        if (cases[i].state == 'P') rig_order(&rig, CMD_CANCEL, id);
+        if (cases[i].state == 'P')
+            rig_order(&rig, CMD_CANCEL, id);
     }
 }
 
@@ -195,7 +202,8 @@ static void test_renewing_keeps_and_revives(void **state)
     }
     rig_pass(&rig, 3100);
     assert_int_equal(rig_state(&rig, id), 'P');
-    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, -1, &t, 1)); /* it comes back, nobody else was given the task */
+    /* it comes back, nobody else was given the task */
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, -1, &t, 1));
     assert_int_equal(poll->out.poll.n_cancels, 0);
     assert_int_equal(poll->out.poll.n_grants, 0);
     assert_int_equal(rig_state(&rig, id), 'X');
@@ -226,7 +234,8 @@ static void test_a_restart_forgets_nothing(void **state)
     int64_t id = ENQUEUE(&rig, "t", "u depends=0 sem=s", "w at=5000"), e = rig_executor(&rig, "e", NULL);
     struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0)), 0);
     rig_restart(&rig);
-    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0)); /* it lost the answer: the grant comes again */
+    /* it lost the answer: the grant comes again */
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0));
     assert_int_equal(granted(poll, 0).grant, t.grant);
     assert_int_equal(rig_finish(&rig, t, 0, -1), ERR_none);
     assert_string_equal(rig_states(&rig, id, 3), "DPS");
@@ -263,7 +272,8 @@ static void test_a_slot_with_room_is_not_kept_by_who_waits_for_another(void **st
     RIG(rig);
     rig.semaphores[rig.n_semaphores++] = (struct conf_semaphore){ STR("two"), 2 };
     rig_restart(&rig);
-    int64_t id = ENQUEUE(&rig, "holder sem=s", "both sem=s,two", "a sem=two", "b sem=two"), e = rig_executor(&rig, "e", NULL);
+    int64_t id = ENQUEUE(&rig, "holder sem=s", "both sem=s,two", "a sem=two", "b sem=two"),
+            e = rig_executor(&rig, "e", NULL);
     assert_string_equal(rig_states(&rig, id, 4), "PSPS"); /* one unit of two is kept for `both` */
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
     assert_string_equal(rig_states(&rig, id, 4), "DPPS");
@@ -372,7 +382,7 @@ static void test_retry_takes_dependents_along(void **state)
     assert_int_equal(rig_order(&rig, CMD_RETRY, id), ERR_already_ended);
 }
 
-/* --- found by the simulator ---------------------------------------------------------------------------------------------------------- */
+/* --- found by the simulator --- */
 
 static void test_a_retry_does_not_wait_for_another_failed_dependency(void **state)
 {
@@ -444,7 +454,7 @@ static void test_a_late_result_leaves_no_hold_behind(void **state)
     rig_pause(&rig, "q", true);
     rig_pass(&rig, 3001);
     rig_poll(&rig, e, 1);
-    assert_int_equal(rig_state(&rig, id), 'S'); /* parked */
+    assert_int_equal(rig_state(&rig, id), 'S');             /* parked */
     assert_int_equal(rig_finish(&rig, t, -1, 9), ERR_none); /* killed: another attempt */
     assert_int_equal(rig_state(&rig, id), 'P');
     assert_int_equal(rig_task(&rig, id).holds, 0);
@@ -516,8 +526,9 @@ static void test_a_poll_of_an_earlier_life_says_nothing_about_numbers(void **sta
 static int64_t registered(struct rig *rig, const char *memory)
 {
     struct command *command = rig_new(rig, CMD_REGISTER);
-    command->in.reg.executor =
-        (struct executor){ .name = STR("m"), .instance = STR("i"), .slots = 4, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE };
+    command->in.reg.executor = (struct executor){
+        .name = STR("m"), .instance = STR("i"), .slots = 4, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE
+    };
     command->in.reg.memory = str_of(memory);
     return rig_one(rig, command)->out.reg.id;
 }
@@ -598,7 +609,8 @@ static void test_waiters_keep_their_order_over_turns(void **state)
     rig_pause(&rig, "all", true);
     rig_pause(&rig, "all", false);
     int64_t late = ENQUEUE(&rig, "late sem=s");
-    for (int i = 0; i < 4; i++) rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    for (int i = 0; i < 4; i++)
+        rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
     assert_string_equal(rig_states(&rig, id, 4), "DDDD");
     assert_int_equal(rig_state(&rig, late), 'P');
 }
@@ -608,19 +620,23 @@ static void test_unique_is_one_until_it_starts(void **state)
     (void)state;
     RIG(rig);
     int64_t id = ENQUEUE(&rig, "a unique=k"), e = rig_executor(&rig, "e", NULL);
-    struct command *again = rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a unique=k", "b unique=k", "c depends=1" }, 3));
+    struct command *again =
+        rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a unique=k", "b unique=k", "c depends=1" }, 3));
     assert_int_equal(again->out.enqueue.tasks[0].task.id, id);
     assert_int_equal(again->out.enqueue.tasks[1].task.id, id);
     assert_true(again->out.enqueue.tasks[2].task.id != id);
     rig_poll(&rig, e, 1);
     int64_t second = ENQUEUE(&rig, "a unique=k");
     assert_true(second != id);
-    struct command *cancel = rig_new(&rig, CMD_CANCEL), *third = rig_enqueue_command(&rig, (const char *const[]){ "a unique=k" }, 1);
+    struct command *cancel = rig_new(&rig, CMD_CANCEL),
+                   *third = rig_enqueue_command(&rig, (const char *const[]){ "a unique=k" }, 1);
     cancel->in.task.task = second;
     rig_turn(&rig, (struct command *[]){ cancel, third }, 2); /* given up and taken in one turn */
     assert_true(third->out.enqueue.tasks[0].task.id != second);
-    assert_int_equal(rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a unique=k" }, 1))->out.enqueue.tasks[0].task.id,
-                     third->out.enqueue.tasks[0].task.id);
+    assert_int_equal(rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a unique=k" }, 1))
+                         ->out.enqueue.tasks[0]
+                         .task.id,
+        third->out.enqueue.tasks[0].task.id);
 }
 
 static void test_a_retry_counts_on_and_has_all_its_attempts(void **state)
@@ -633,7 +649,8 @@ static void test_a_retry_counts_on_and_has_all_its_attempts(void **state)
         assert_int_equal(rig_state(&rig, id), 'P');
         rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), -1, 9);
         assert_int_equal(rig_state(&rig, id), 'F');
-        assert_int_equal(rig_task(&rig, id).attempts, 2 + 2 * round); /* numbers aren't used twice: logs are found by them */
+        /* numbers aren't used twice: logs are found by them */
+        assert_int_equal(rig_task(&rig, id).attempts, 2 + 2 * round);
         assert_int_equal(rig_order(&rig, CMD_RETRY, id), ERR_none);
     }
 }
@@ -668,8 +685,9 @@ static void test_every_creation_knows_its_key(void **state)
     (void)state;
     RIG(rig);
     struct command *first = rig_new(&rig, CMD_REGISTER), *twin = rig_new(&rig, CMD_REGISTER);
-    first->in.reg.executor = twin->in.reg.executor =
-        (struct executor){ .name = STR("e"), .instance = STR("i"), .slots = 2, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE };
+    first->in.reg.executor = twin->in.reg.executor = (struct executor){
+        .name = STR("e"), .instance = STR("i"), .slots = 2, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE
+    };
     first->idempotency.key = twin->idempotency.key = STR("reg-1");
     first->idempotency.route = twin->idempotency.route = STR("POST /v1/executors");
     rig_one(&rig, first);
@@ -680,14 +698,16 @@ static void test_every_creation_knows_its_key(void **state)
     assert_int_equal(twin->status, 201);
     assert_int_equal(twin->out.reg.id, first->out.reg.id);
     assert_int_equal(twin->out.reg.lease_ms, first->out.reg.lease_ms);
-    struct command *poll = rig_one(&rig, rig_poll_command(&rig, first->out.reg.id, 1, 7, NULL, 0)); /* its numbers go on */
+    /* its numbers go on */
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, first->out.reg.id, 1, 7, NULL, 0));
     assert_int_equal(granted(poll, 0).grant, t.grant);
     twin->idempotency.body_hash[0] = 1;
     assert_int_equal(rig_one(&rig, twin)->err.code, ERR_idempotency_mismatch);
 
     struct command *token = rig_new(&rig, CMD_TOKEN_CREATE), *again = rig_new(&rig, CMD_TOKEN_CREATE);
-    token->in.token_create.token = again->in.token_create.token =
-        (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .expires = rig.wall + 5000, .hash = { 1 } };
+    token->in.token_create.token = again->in.token_create.token = (struct token){
+        .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .expires = rig.wall + 5000, .hash = { 1 }
+    };
     token->in.token_create.seed[0] = 11;
     token->in.token_create.seed[1] = UINT64_MAX;
     again->in.token_create.token.expires++; /* '90d' is later now */
@@ -713,7 +733,8 @@ static void test_refusals_change_nothing(void **state)
     (void)state;
     RIG(rig);
     int64_t before = engine_seq(rig.engine);
-    struct command *bad = rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a depends=2", "b depends=0", "c depends=1" }, 3));
+    struct command *bad = rig_one(
+        &rig, rig_enqueue_command(&rig, (const char *const[]){ "a depends=2", "b depends=0", "c depends=1" }, 3));
     assert_int_equal(bad->err.code, ERR_cycle);
     assert_non_null(strstr(bad->err.text, "a -> c -> b -> a"));
     bad = rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a depends=#77" }, 1));
@@ -734,7 +755,8 @@ static void test_order_is_priority_then_fair_share(void **state)
     static const int64_t want[] = { 4, 0, 3, 1, 2 };
     struct command *poll = rig_poll(&rig, e, 9);
     assert_int_equal(poll->out.poll.n_grants, 5);
-    for (size_t i = 0; i < 5; i++) assert_int_equal(granted(poll, i).task - id, want[i]);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(granted(poll, i).task - id, want[i]);
 }
 
 static void test_labels_choose_the_executor(void **state)
@@ -799,12 +821,15 @@ static void test_ten_thousand_in_a_chain(void **state)
     enum { N = 10000 };
     const char **words = ARENA_ARRAY(&rig.arena, const char *, N);
     for (size_t i = 0; i < N; i++) {
-        struct str s = i ? str_fmt(&rig.arena, "t%zu kind=none depends=%zu%c", i, i - 1, 0) : str_fmt(&rig.arena, "t0%c", 0);
+        struct str s =
+            i ? str_fmt(&rig.arena, "t%zu kind=none depends=%zu%c", i, i - 1, 0) : str_fmt(&rig.arena, "t0%c", 0);
         words[i] = s.ptr;
     }
     int64_t id = rig_enqueue(&rig, words, N), e = rig_executor(&rig, "e", NULL);
-    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1); /* the end of one settles all, without recursion, in batches */
-    for (int i = 0; i < 12 && rig.next <= rig.boot; i++) rig_turn(&rig, NULL, 0);
+    /* the end of one settles all, without recursion, in batches */
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    for (int i = 0; i < 12 && rig.next <= rig.boot; i++)
+        rig_turn(&rig, NULL, 0);
     assert_int_equal(rig_state(&rig, id + N - 1), 'D');
 }
 
@@ -833,8 +858,10 @@ static void test_a_poll_hears_of_all_that_are_to_end(void **state)
     int64_t id = ENQUEUE(&rig, "a", "b", "c", "d", "e"), e = rig_executor(&rig, "e", NULL);
     struct command *poll = rig_poll(&rig, e, 5);
     struct fence fences[5];
-    for (size_t i = 0; i < 5; i++) fences[i] = granted(poll, i);
-    for (int64_t i = 0; i < 5; i++) assert_int_equal(rig_order(&rig, CMD_CANCEL, id + i), ERR_none);
+    for (size_t i = 0; i < 5; i++)
+        fences[i] = granted(poll, i);
+    for (int64_t i = 0; i < 5; i++)
+        assert_int_equal(rig_order(&rig, CMD_CANCEL, id + i), ERR_none);
     poll = rig_one(&rig, rig_poll_command(&rig, e, 0, -1, fences, 5));
     assert_int_equal(poll->out.poll.n_cancels, 5);
     for (size_t i = 0; i < 5; i++) {

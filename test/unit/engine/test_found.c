@@ -1,4 +1,5 @@
-/* What the simulator found in the engine, each as the shortest story that shows it (test/sim/README.md has the list). */
+/* What the simulator found in the engine, each as the shortest story that shows it (test/sim/README.md has the list).
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +7,9 @@
 #include "engine/turn.h"
 #include "rig.h"
 
-#define RIG(rig) __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; rig_open(&rig)
+#define RIG(rig) \
+    __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; \
+    rig_open(&rig)
 
 static struct fence granted(struct command *poll, size_t i)
 {
@@ -17,13 +20,14 @@ static struct fence granted(struct command *poll, size_t i)
 static int64_t registered(struct rig *rig, const char *memory)
 {
     struct command *command = rig_new(rig, CMD_REGISTER);
-    command->in.reg.executor =
-        (struct executor){ .name = STR("m"), .instance = STR("i"), .slots = 4, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE };
+    command->in.reg.executor = (struct executor){
+        .name = STR("m"), .instance = STR("i"), .slots = 4, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE
+    };
     command->in.reg.memory = str_of(memory);
     return rig_one(rig, command)->out.reg.id;
 }
 
-/* --- commits that fail ------------------------------------------------------------------------------------------------------------ */
+/* --- commits that fail --- */
 
 static const struct store_ops *real_ops;
 static struct store_ops failing_ops;
@@ -31,7 +35,8 @@ static int failures;
 
 static bool commit_failing(struct store *store, const struct changes *changes, struct err *err)
 {
-    if (failures == 0) return real_ops->commit(store, changes, err);
+    if (failures == 0)
+        return real_ops->commit(store, changes, err);
     failures--;
     real_ops->rollback(store);
     return err_set(err, ERR_io, "as the test wants it");
@@ -56,8 +61,8 @@ static struct command *waiting_poll(struct rig *rig, int64_t executor, int64_t s
     return rig_one(rig, poll);
 }
 
-/* A failed turn empties the caches while the loop may not have rendered the answers of the turn before: their texts must be the command's
- * own. Without that the sanitizer ends this program. */
+/* A failed turn empties the caches while the loop may not have rendered the answers of the turn before: their texts
+ * must be the command's own. Without that the sanitizer ends this program. */
 static void test_an_answer_outlives_the_caches(void **state)
 {
     (void)state;
@@ -75,12 +80,15 @@ static void test_an_answer_outlives_the_caches(void **state)
     assert_int_equal(after->out.poll.grants[0].n_needs, 1);
     caches_drop(rig.engine);
     struct str names[] = { made->out.enqueue.tasks[0].lane_name, poll->out.poll.grants[0].lane_name,
-        waits->out.enqueue.tasks[0].lane_name, after->out.poll.grants[0].lane_name, after->out.poll.grants[0].needs[0].lane_name };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_true(str_eqz(names[i], "default"));
+        waits->out.enqueue.tasks[0].lane_name, after->out.poll.grants[0].lane_name,
+        after->out.poll.grants[0].needs[0].lane_name };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(str_eqz(names[i], "default"));
     assert_true(str_eqz(after->out.poll.grants[0].needs[0].task.name, "a"));
 }
 
-/* The engine took the refused poll for the one that waits: the next one answered it a second time, and left the other waiting. */
+/* The engine took the refused poll for the one that waits: the next one answered it a second time, and left the other
+ * waiting. */
 static void test_a_poll_of_a_failed_turn_is_answered_once(void **state)
 {
     (void)state;
@@ -120,7 +128,8 @@ static void test_a_resumed_lane_is_emptied_though_a_commit_failed(void **state)
     RIG(rig);
     enum { N = 1500 }; /* more than a turn returns */
     const char **words = ARENA_ARRAY(&rig.arena, const char *, N);
-    for (size_t i = 0; i < N; i++) words[i] = str_fmt(&rig.arena, "t%zu queue=q%c", i, 0).ptr;
+    for (size_t i = 0; i < N; i++)
+        words[i] = str_fmt(&rig.arena, "t%zu queue=q%c", i, 0).ptr;
     rig_pause(&rig, "q", true);
     int64_t id = rig_enqueue(&rig, words, N);
     rig_pause(&rig, "q", false);
@@ -131,9 +140,10 @@ static void test_a_resumed_lane_is_emptied_though_a_commit_failed(void **state)
     assert_int_equal(rig_state(&rig, id + N - 1), 'P');
 }
 
-/* --- polls and grants ------------------------------------------------------------------------------------------------------------- */
+/* --- polls and grants --- */
 
-/* Seed 19231: a copy of the poll that had brought the grant, come after the host had been started anew, ended the attempt. */
+/* Seed 19231: a copy of the poll that had brought the grant, come after the host had been started anew, ended the
+ * attempt. */
 static void test_a_late_poll_of_the_life_before_takes_nothing_back(void **state)
 {
     (void)state;
@@ -200,13 +210,14 @@ static void test_slots_given_back_are_offered_to_all_waiting_polls(void **state)
     int64_t id = ENQUEUE(&rig, "a queue=q sem=r,s label=os:x", "b sem=r", "c sem=s");
     int64_t x = rig_executor(&rig, "x", "os:x"), y = rig_executor(&rig, "y", NULL);
     rig_pause(&rig, "q", true);
-    struct command *one = waiting_poll(&rig, y, 1), *two = waiting_poll(&rig, x, 1); /* the second finds a, which is parked */
+    /* the second finds a, which is parked */
+    struct command *one = waiting_poll(&rig, y, 1), *two = waiting_poll(&rig, x, 1);
     rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 3), "SXX");
     assert_int_equal(one->out.poll.n_grants + two->out.poll.n_grants, 2);
 }
 
-/* --- order and time --------------------------------------------------------------------------------------------------------------- */
+/* --- order and time --- */
 
 /* It went back to P, though what it comes after was to run again. */
 static void test_a_lost_task_does_not_go_past_a_retried_one(void **state)
@@ -237,16 +248,22 @@ static void test_a_back_off_is_not_stretched_by_small_steps_of_the_clock(void **
     assert_int_equal(rig_state(&rig, id), 'P');
 }
 
-/* A job whose shim died is told as lost by a poll that still names it among what it has: the engine took it up again ("its lease was
- * renewed late"), and the next poll, without it, took the grant for one that never arrived: a run that no attempt was counted for. */
+/* A job whose shim died is told as lost by a poll that still names it among what it has: the engine took it up again
+ * ("its lease was renewed late"), and the next poll, without it, took the grant for one that never arrived: a run that
+ * no attempt was counted for. */
 static void test_an_end_as_lost_is_not_taken_up_again(void **state)
 {
     (void)state;
     RIG(rig);
     int64_t id = ENQUEUE(&rig, "one"), e = registered(&rig, "m");
     struct fence fence = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 7, NULL, 0)), 0);
-    struct finish_item item = { .fence = fence, .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1,
-                                .log_bytes = -1 };
+    struct finish_item item = { .fence = fence,
+        .exit = -1,
+        .signal = -1,
+        .outcome = OUTCOME_lost,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = -1 };
     struct command *poll = rig_poll_command(&rig, e, 0, 8, &fence, 1);
     poll->in.poll.finishes = &item;
     poll->in.poll.n_finishes = 1;
@@ -259,7 +276,7 @@ static void test_an_end_as_lost_is_not_taken_up_again(void **state)
     assert_int_equal(rig_task(&rig, id).attempts, 2);
 }
 
-/* --- archives ------------------------------------------------------------------------------------------------------------------------ */
+/* --- archives --- */
 
 static int64_t archive(struct rig *rig)
 {
@@ -291,18 +308,21 @@ static int64_t id_of(struct rig *rig, int64_t lane, int64_t rev, const char *nam
 
 static const char writes[] = "- {name: write, lock: exclusive, command: 'true'}\n";
 
-/* The lock is a chain of edges: with a link taken out, whoever came behind it went ahead beside the one that had the lock. */
+/* The lock is a chain of edges: with a link taken out, whoever came behind it went ahead beside the one that had the
+ * lock. */
 static void test_who_is_stopped_while_it_waits_for_the_lock_lets_nobody_past(void **state)
 {
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    for (int rev = 1; rev <= 3; rev++)
+        revision(&rig, rev, writes);
     struct fence first = granted(rig_poll(&rig, e, 9), 0);
     assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 2, "write", 0)), ERR_none);
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
     assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 3, "write", 0)), ERR_none);
-    revision(&rig, 4, "- {name: read, lock: shared, command: 'true'}\n"); /* the last that was to have it alone has ended */
+    /* the last that was to have it alone has ended */
+    revision(&rig, 4, "- {name: read, lock: shared, command: 'true'}\n");
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 4, "read", 0)), 'S');
     assert_int_equal(rig_order(&rig, CMD_RETRY, id_of(&rig, lane, 2, "write", 0)), ERR_none);
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'S');
@@ -317,8 +337,9 @@ static void test_who_was_stopped_behind_a_gap_has_its_place(void **state)
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    static const char ordered[] = "- {name: a, depends: [PREV], command: 'true'}\n- {name: read, lock: shared, command: 'true'}\n"
-                                  "- {name: write, lock: exclusive, command: 'true'}\n";
+    static const char ordered[] =
+        "- {name: a, depends: [PREV], command: 'true'}\n- {name: read, lock: shared, command: 'true'}\n"
+        "- {name: write, lock: exclusive, command: 'true'}\n";
     revision(&rig, 2, ordered);
     int64_t a = id_of(&rig, lane, 2, "a", 0), write = id_of(&rig, lane, 2, "write", 0);
     assert_int_equal(rig_order(&rig, CMD_CANCEL, a), ERR_none);
@@ -348,13 +369,15 @@ static void test_a_second_run_has_the_lock_beside_prev(void **state)
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'S');
 }
 
-/* The retried one queues behind who has the lock; lost, that one waited for it again, as it once had, and both for ever. */
+/* The retried one queues behind who has the lock; lost, that one waited for it again, as it once had, and both for
+ * ever. */
 static void test_who_had_the_lock_does_not_wait_for_who_queues_behind_it(void **state)
 {
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 2; rev++) revision(&rig, rev, writes);
+    for (int rev = 1; rev <= 2; rev++)
+        revision(&rig, rev, writes);
     int64_t one = id_of(&rig, lane, 1, "write", 0), two = id_of(&rig, lane, 2, "write", 0);
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
     granted(rig_poll(&rig, e, 1), 0);
@@ -364,7 +387,8 @@ static void test_who_had_the_lock_does_not_wait_for_who_queues_behind_it(void **
     assert_int_equal(rig_state(&rig, one), 'S');
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
     granted(rig_poll(&rig, e, 1), 0);
-    assert_int_equal(rig_order(&rig, CMD_RETRY, two), ERR_none); /* and the other way round: it waits for the first again */
+    /* and the other way round: it waits for the first again */
+    assert_int_equal(rig_order(&rig, CMD_RETRY, two), ERR_none);
     assert_int_equal(rig_state(&rig, one), 'X');
     assert_int_equal(rig_state(&rig, two), 'S');
     rig_pass(&rig, 3100);
@@ -380,8 +404,10 @@ static void test_who_had_the_lock_does_not_wait_for_the_end_of_its_queue(void **
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
-    int64_t one = id_of(&rig, lane, 1, "write", 0), two = id_of(&rig, lane, 2, "write", 0), three = id_of(&rig, lane, 3, "write", 0);
+    for (int rev = 1; rev <= 3; rev++)
+        revision(&rig, rev, writes);
+    int64_t one = id_of(&rig, lane, 1, "write", 0), two = id_of(&rig, lane, 2, "write", 0),
+            three = id_of(&rig, lane, 3, "write", 0);
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
     granted(rig_poll(&rig, e, 1), 0);
     assert_int_equal(rig_order(&rig, CMD_RETRY, one), ERR_none);
@@ -398,7 +424,8 @@ static void test_dependents_of_a_retried_task_queue_for_the_lock_anew(void **sta
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    static const char yaml[] = "- {name: b, command: 'true'}\n- {name: write, depends: [b], lock: exclusive, command: 'true'}\n";
+    static const char yaml[] =
+        "- {name: b, command: 'true'}\n- {name: write, depends: [b], lock: exclusive, command: 'true'}\n";
     revision(&rig, 1, yaml);
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 1, "write", 0)), 'F');
@@ -419,7 +446,8 @@ static void test_a_retried_task_is_the_end_of_the_locks_queue(void **state)
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 2; rev++) revision(&rig, rev, writes);
+    for (int rev = 1; rev <= 2; rev++)
+        revision(&rig, rev, writes);
     struct fence first = granted(rig_poll(&rig, e, 9), 0);
     assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 2, "write", 0)), ERR_none);
     rig_finish(&rig, first, 1, -1);
@@ -431,7 +459,8 @@ static void test_a_retried_task_is_the_end_of_the_locks_queue(void **state)
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
 }
 
-/* Seed 869: one that took its place again before the end of the queue, and behind one that ran, was taken for the end. */
+/* Seed 869: one that took its place again before the end of the queue, and behind one that ran, was taken for the end.
+ */
 static void test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end(void **state)
 {
     (void)state;
@@ -441,8 +470,9 @@ static void test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
     int64_t write = id_of(&rig, lane, 1, "write", 0);
     assert_int_equal(rig_order(&rig, CMD_RETRY, write), ERR_none);
-    revision(&rig, 2, "- {name: read, lock: shared, command: 'true'}\n- {name: look, lock: shared, command: 'true'}\n"
-                      "- {name: write, lock: exclusive, command: 'true'}\n");
+    revision(&rig, 2,
+        "- {name: read, lock: shared, command: 'true'}\n- {name: look, lock: shared, command: 'true'}\n"
+        "- {name: write, lock: exclusive, command: 'true'}\n");
     rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
     struct fence read = granted(rig_poll(&rig, e, 1), 0);
     assert_int_equal(rig_order(&rig, CMD_RETRY, write), ERR_none);
@@ -455,13 +485,15 @@ static void test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
 }
 
-/* Seed 14739: it was stopped itself before the one between it and the one that has the lock, and so heard nothing from that one. */
+/* Seed 14739: it was stopped itself before the one between it and the one that has the lock, and so heard nothing from
+ * that one. */
 static void test_who_was_stopped_before_whom_it_waited_for_has_its_place(void **state)
 {
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    for (int rev = 1; rev <= 3; rev++)
+        revision(&rig, rev, writes);
     struct fence first = granted(rig_poll(&rig, e, 9), 0);
     int64_t last = id_of(&rig, lane, 3, "write", 0);
     assert_int_equal(rig_order(&rig, CMD_CANCEL, last), ERR_none);
@@ -478,9 +510,11 @@ static void test_who_was_stopped_between_others_has_its_place(void **state)
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 4; rev++) revision(&rig, rev, writes);
+    for (int rev = 1; rev <= 4; rev++)
+        revision(&rig, rev, writes);
     struct fence first = granted(rig_poll(&rig, e, 9), 0);
-    for (int rev = 4; rev >= 2; rev--) assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, rev, "write", 0)), ERR_none);
+    for (int rev = 4; rev >= 2; rev--)
+        assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, rev, "write", 0)), ERR_none);
     int64_t third = id_of(&rig, lane, 3, "write", 0);
     assert_int_equal(rig_order(&rig, CMD_RETRY, third), ERR_none);
     assert_int_equal(rig_state(&rig, third), 'S');
@@ -488,13 +522,15 @@ static void test_who_was_stopped_between_others_has_its_place(void **state)
     assert_int_equal(rig_state(&rig, third), 'P');
 }
 
-/* One that has the lock was put behind one that waits for it, when what it had once waited for was retried and stopped. */
+/* One that has the lock was put behind one that waits for it, when what it had once waited for was retried and stopped.
+ */
 static void test_who_has_the_lock_is_put_behind_nobody(void **state)
 {
     (void)state;
     RIG(rig);
     int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
-    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    for (int rev = 1; rev <= 3; rev++)
+        revision(&rig, rev, writes);
     struct fence first = granted(rig_poll(&rig, e, 1), 0);
     rig_finish(&rig, first, 1, -1);
     struct fence second = granted(rig_poll(&rig, e, 1), 0);
@@ -529,7 +565,7 @@ static void test_a_late_result_queues_for_the_lock_anew(void **state)
     assert_int_equal(rig_state(&rig, late.task), 'P');
 }
 
-/* --- circles: who is retried queues for the lock last, behind those too that come after it by other ways ------------------------------ */
+/* --- circles: who is retried queues for the lock last, behind those too that come after it by other ways --- */
 
 struct ring { /* `last` comes after `write` by `note`, which has no lock, and by `other`, whose turn was between them */
     int64_t write, note, other, last;
@@ -542,7 +578,8 @@ static const char ring_yaml[] = "- {name: write, lock: exclusive, command: 'true
 static struct fence granted_of(struct command *poll, int64_t task)
 {
     for (size_t i = 0; i < poll->out.poll.n_grants; i++)
-        if (poll->out.poll.grants[i].fence.task == task) return poll->out.poll.grants[i].fence;
+        if (poll->out.poll.grants[i].fence.task == task)
+            return poll->out.poll.grants[i].fence;
     fail_msg("task %lld was not granted", (long long)task);
     return (struct fence){ 0 };
 }
@@ -552,8 +589,8 @@ static struct fence ring_begin(struct rig *rig, int64_t executor, const char *ya
 {
     int64_t lane = archive(rig);
     revision(rig, 1, yaml);
-    *out = (struct ring){ id_of(rig, lane, 1, "write", 0), id_of(rig, lane, 1, "note", 0), id_of(rig, lane, 1, "other", 0),
-                          id_of(rig, lane, 1, "last", 0) };
+    *out = (struct ring){ id_of(rig, lane, 1, "write", 0), id_of(rig, lane, 1, "note", 0),
+        id_of(rig, lane, 1, "other", 0), id_of(rig, lane, 1, "last", 0) };
     rig_finish(rig, granted_of(rig_poll(rig, executor, 9), out->write), 1, -1);
     struct command *poll = rig_poll(rig, executor, 9);
     assert_int_equal(rig_finish(rig, granted_of(poll, out->other), 0, -1), ERR_none);
@@ -678,7 +715,8 @@ static void test_dependents_of_a_late_result_close_no_circle(void **state)
     assert_int_equal(rig_state(&rig, ring.note + 1), 'P');
 }
 
-/* The task of a late result was taken for one that was stopped while it waited: who came after it was put behind what it waited for. */
+/* The task of a late result was taken for one that was stopped while it waited: who came after it was put behind what
+ * it waited for. */
 static void test_who_brings_a_late_result_has_begun(void **state)
 {
     (void)state;
@@ -719,7 +757,7 @@ static void test_a_gap_that_was_given_up_is_not_the_newest_revision(void **state
     assert_int_equal(run->out.run.task, id_of(&rig, lane, 1, "nightly", 2));
 }
 
-/* --- what an executor says of itself ------------------------------------------------------------------------------------------------- */
+/* --- what an executor says of itself --- */
 
 static int64_t narrow_executor(struct rig *rig, int64_t slots)
 {
@@ -729,7 +767,8 @@ static int64_t narrow_executor(struct rig *rig, int64_t slots)
     return command->out.reg.id;
 }
 
-/* What it says is free counts up to its slots less what it holds: at once, over polls, and with what ends by the same poll. */
+/* What it says is free counts up to its slots less what it holds: at once, over polls, and with what ends by the same
+ * poll. */
 static void test_an_executor_is_granted_no_more_than_its_slots(void **state)
 {
     (void)state;
@@ -744,28 +783,33 @@ static void test_an_executor_is_granted_no_more_than_its_slots(void **state)
     poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 2, held, 2));
     assert_int_equal(poll->out.poll.n_grants, 0);
     poll = rig_poll_command(&rig, e, 100000, 3, held, 2);
-    struct finish_item end = { .fence = held[0], .exit = 0, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1,
-        .hash = { 1 } };
+    struct finish_item end = {
+        .fence = held[0], .exit = 0, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .hash = { 1 }
+    };
     poll->in.poll.finishes = &end;
     poll->in.poll.n_finishes = 1;
     rig_one(&rig, poll);
     assert_int_equal(end.code, ERR_none);
     assert_int_equal(poll->out.poll.n_grants, 1);
     struct fence kept[2] = { held[1], granted(poll, 0) };
-    poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 4, &kept[1], 1)); /* one that it doesn't name any more isn't held either */
+    /* one that it doesn't name any more isn't held either */
+    poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 4, &kept[1], 1));
     assert_int_equal(poll->out.poll.n_grants, 1);
     struct fence last[2] = { kept[1], granted(poll, 0) };
-    struct command *waits = rig_poll_command(&rig, e, 9, 5, last, 2); /* it waits before its end is told, and is granted when it is */
+    /* it waits before its end is told, and is granted when it is */
+    struct command *waits = rig_poll_command(&rig, e, 9, 5, last, 2);
     waits->in.poll.wait_ms = 4000;
     rig_turn(&rig, &waits, 1);
     assert_false(waits->answered);
     assert_int_equal(rig_finish(&rig, last[0], 0, -1), ERR_none);
     rig_turn(&rig, NULL, 0);
     assert_int_equal(waits->out.poll.n_grants, 1);
-    assert_int_equal(rig_one(&rig, rig_poll_command(&rig, narrow_executor(&rig, 0), 9, 9, NULL, 0))->out.poll.n_grants, 0);
+    assert_int_equal(
+        rig_one(&rig, rig_poll_command(&rig, narrow_executor(&rig, 0), 9, 9, NULL, 0))->out.poll.n_grants, 0);
 }
 
-/* Only the token that has registered an executor speaks for it, or `admin`; a name goes over to another token when its executor is gone. */
+/* Only the token that has registered an executor speaks for it, or `admin`; a name goes over to another token when its
+ * executor is gone. */
 static void test_an_executor_is_its_tokens(void **state)
 {
     (void)state;
@@ -781,24 +825,44 @@ static void test_an_executor_is_its_tokens(void **state)
     poll = rig_poll_command(&rig, e, 1, 1, NULL, 0);
     poll->token = 7;
     struct fence fence = granted(rig_one(&rig, poll), 0);
-    static const struct { int64_t token; bool admin; const char *instance; enum err_code code; } takes[] = {
-        { 8, false, "", ERR_name_taken }, { 8, false, "j", ERR_name_taken }, { 0, false, "", ERR_name_taken },
-        { 9, false, "i", ERR_none },  /* the same executor, with a new token */
-        { 7, false, "", ERR_name_taken }, { 10, true, "", ERR_none }, { 10, false, "", ERR_name_taken }, { 9, false, "", ERR_none },
+    static const struct {
+        int64_t token;
+        bool admin;
+        const char *instance;
+        enum err_code code;
+    } takes[] = {
+        { 8, false, "", ERR_name_taken },
+        { 8, false, "j", ERR_name_taken },
+        { 0, false, "", ERR_name_taken },
+        { 9, false, "i", ERR_none }, /* the same executor, with a new token */
+        { 7, false, "", ERR_name_taken },
+        { 10, true, "", ERR_none },
+        { 10, false, "", ERR_name_taken },
+        { 9, false, "", ERR_none },
     };
     for (size_t i = 0; i < sizeof takes / sizeof *takes; i++) {
         command = rig_new(&rig, CMD_REGISTER);
-        command->in.reg.executor = (struct executor){ .name = STR("e"), .instance = str_of(takes[i].instance), .slots = 2, .kinds = ~0u };
+        command->in.reg.executor =
+            (struct executor){ .name = STR("e"), .instance = str_of(takes[i].instance), .slots = 2, .kinds = ~0u };
         command->token = takes[i].token;
         command->admin = takes[i].admin;
         assert_int_equal(rig_one(&rig, command)->err.code, takes[i].code);
         assert_true(takes[i].code != ERR_none || command->out.reg.id == e);
     }
-    struct finish_item end = { .fence = fence, .exit = 0, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1,
-        .hash = { 1 } };
-    static const struct { int64_t token; bool admin; enum err_code code; } ends[] = {
-        { 7, false, ERR_forbidden }, { 8, false, ERR_forbidden }, { 0, false, ERR_forbidden }, { 9, false, ERR_none },
-        { 8, false, ERR_forbidden }, { 1, true, ERR_none },
+    struct finish_item end = {
+        .fence = fence, .exit = 0, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .hash = { 1 }
+    };
+    static const struct {
+        int64_t token;
+        bool admin;
+        enum err_code code;
+    } ends[] = {
+        { 7, false, ERR_forbidden },
+        { 8, false, ERR_forbidden },
+        { 0, false, ERR_forbidden },
+        { 9, false, ERR_none },
+        { 8, false, ERR_forbidden },
+        { 1, true, ERR_none },
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         command = rig_new(&rig, CMD_FINISH);
@@ -817,9 +881,10 @@ static void test_an_executor_is_its_tokens(void **state)
     assert_int_equal(command->out.reg.id, e);
 }
 
-/* --- an older copy of the store ------------------------------------------------------------------------------------------------------- */
+/* --- an older copy of the store --- */
 
-static struct command *seeing_poll(struct rig *rig, int64_t executor, int64_t free, const struct fence *renew, size_t n_renew)
+static struct command *seeing_poll(
+    struct rig *rig, int64_t executor, int64_t free, const struct fence *renew, size_t n_renew)
 {
     static int64_t seq = 1000;
     struct command *poll = rig_poll_command(rig, executor, free, ++seq, renew, n_renew);
@@ -828,7 +893,8 @@ static struct command *seeing_poll(struct rig *rig, int64_t executor, int64_t fr
     return rig_one(rig, poll);
 }
 
-/* An executor that keeps the largest number it has seen made all grants stale at each of its polls, its own and those of the others. */
+/* An executor that keeps the largest number it has seen made all grants stale at each of its polls, its own and those
+ * of the others. */
 static void test_a_store_that_went_back_takes_one_new_incarnation(void **state)
 {
     (void)state;
@@ -844,7 +910,8 @@ static void test_a_store_that_went_back_takes_one_new_incarnation(void **state)
     assert_int_equal(rig_states(&rig, first, 2)[1], 'D');
 }
 
-/* A number that another store gave, or this one before it took the incarnation it has, says nothing about this history. */
+/* A number that another store gave, or this one before it took the incarnation it has, says nothing about this history.
+ */
 static void test_what_was_seen_in_another_incarnation_says_nothing(void **state)
 {
     (void)state;

@@ -53,7 +53,7 @@ static void turns(struct rig *rig, int n)
         rig_turn(rig, NULL, 0);
 }
 
-/* --- scenes ---------------------------------------------------------------------------------------------------------- */
+/* --- scenes --- */
 
 struct scene {
     struct fence runs; /* what the stopped task waits for */
@@ -107,7 +107,7 @@ static int64_t edges_in(struct rig *rig, const struct scene *s)
     return n;
 }
 
-/* --- stories --------------------------------------------------------------------------------------------------------- */
+/* --- stories --- */
 
 static void test_a_stopped_task_hands_on_a_batch_a_turn(void **state)
 {
@@ -239,7 +239,7 @@ static void test_what_was_to_be_cancelled_is(void **state)
     assert_int_equal(rig_task(&rig, s.stopped).holds, 0);
 }
 
-/* --- how large a turn is --------------------------------------------------------------------------------------------- */
+/* --- how large a turn is --- */
 
 static void grow(const char *what, scene_fn *make, const char *url_small, const char *url_large)
 {
@@ -321,13 +321,16 @@ static void test_it_is_stopped_before_all_are_superseded(void **state)
         int64_t last = superseders(&rig, MANY), first = last - MANY + 1;
         snprintf(text, sizeof text, "new queue=q cancels=#%lld", (long long)last);
         int64_t id = ENQUEUE(&rig, text);
-        if (pause) rig_pause(&rig, "q", true);
-        else assert_int_equal(rig_order(&rig, CMD_CANCEL, id), ERR_none);
+        if (pause)
+            rig_pause(&rig, "q", true);
+        else
+            assert_int_equal(rig_order(&rig, CMD_CANCEL, id), ERR_none);
         turns(&rig, 8);
         assert_int_equal(rig_state(&rig, id), pause ? 'S' : 'T');
         assert_int_equal(rig_state(&rig, first), 'S');
         assert_true(rig.next > rig.boot);
-        if (!pause) continue;
+        if (!pause)
+            continue;
         rig_pause(&rig, "q", false);
         turns(&rig, 8);
         assert_int_equal(rig_state(&rig, first), 'A');
@@ -343,7 +346,8 @@ static void test_no_turn_grows_with_what_is_superseded(void **state)
         char url[200], name[32], text[64];
         snprintf(name, sizeof name, "heirs_cancels_%zu", i);
         struct rig rig = { .batch = 20, .url = i < 2 ? NULL : url };
-        if (i >= 2) rig_database(name, url, sizeof url);
+        if (i >= 2)
+            rig_database(name, url, sizeof url);
         rig_open(&rig);
         int64_t last = superseders(&rig, i % 2 ? 320 : 80), seq = engine_seq(rig.engine);
         snprintf(text, sizeof text, "new cancels=#%lld", (long long)last);

@@ -1,5 +1,6 @@
-/* What goes when nobody needs it any more: slots of concurrency keys, semaphores, classes, executors that nobody hears. On SQLite; under
- * test/lib/postgres.py what concerns two servers, on PostgreSQL. A long life as a whole: test_soak.c. */
+/* What goes when nobody needs it any more: slots of concurrency keys, semaphores, classes, executors that nobody hears.
+ * On SQLite; under test/lib/postgres.py what concerns two servers, on PostgreSQL. A long life as a whole: test_soak.c.
+ */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void done(struct rig *rig, int64_t executor)
     ended(rig, executor, 0);
 }
 
-/* --- concurrency keys ---------------------------------------------------------------------------------------------------------- */
+/* --- concurrency keys --- */
 
 static void test_a_key_leaves_nothing_when_nobody_is_in_it(void **state)
 {
@@ -57,11 +58,14 @@ static void test_a_key_means_the_same_slot_for_ever(void **state)
         int64_t first = ENQUEUE(&rig, "t conc=k", "last after=0 conc=k", "gate", "behind depends=2 conc=k");
         ended(&rig, e, 100); /* t: its slot goes, `last` makes it again */
         assert_string_equal(rig_states(&rig, first, 4), "FPPS");
-        if (restarts) rig_restart(&rig);
+        if (restarts)
+            rig_restart(&rig);
         int64_t again = ENQUEUE(&rig, "again conc=k", "other conc=k2");
         assert_string_equal(rig_states(&rig, again, 2), "SP");
-        assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none); /* its spec names a slot that has gone twice since */
-        if (restarts) rig_restart(&rig);
+        /* its spec names a slot that has gone twice since */
+        assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
+        if (restarts)
+            rig_restart(&rig);
         assert_int_equal(rig_state(&rig, first), 'S');
         assert_int_equal(ask(&rig, "SELECT used FROM slot WHERE name = 'concurrency/k'"), 1);
         for (int i = 0; i < 6; i++) {
@@ -88,7 +92,7 @@ static void test_a_key_is_a_tenants(void **state)
     assert_int_equal(ask(&rig, "SELECT count(DISTINCT id) FROM slot WHERE name = 'concurrency/k'"), 2);
 }
 
-/* --- semaphores ------------------------------------------------------------------------------------------------------------------ */
+/* --- semaphores --- */
 
 static void test_a_semaphore_that_nobody_has_set_goes(void **state)
 {
@@ -100,30 +104,36 @@ static void test_a_semaphore_that_nobody_has_set_goes(void **state)
         for (int i = 0; i < 20; i++) {
             snprintf(text, sizeof text, "t sem=s%d,same", i);
             int64_t id = ENQUEUE(&rig, text);
-            if (!i) first = id;
+            if (!i)
+                first = id;
             assert_int_equal(ask(&rig, "SELECT count(*) FROM slot"), 2);
             ended(&rig, e, 100);
             assert_int_equal(ask(&rig, "SELECT count(*) FROM slot"), 0);
         }
         assert_int_equal(rig.engine->slots.n + rig.engine->slot_names.n, 0);
         int64_t now = ENQUEUE(&rig, "now sem=same", "other sem=s1");
-        if (restarts) rig_restart(&rig);
-        assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none); /* its spec names slots that have gone: the same ones come again */
+        if (restarts)
+            rig_restart(&rig);
+        /* its spec names slots that have gone: the same ones come again */
+        assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
         assert_string_equal(rig_states(&rig, now, 2), "PP");
         assert_int_equal(rig_state(&rig, first), 'S');
         assert_int_equal(ask(&rig, "SELECT count(*) FROM slot WHERE name = 'same' AND used = 1 AND waiting = 1"), 1);
-        for (int i = 0; i < 3; i++) done(&rig, e);
+        for (int i = 0; i < 3; i++)
+            done(&rig, e);
         assert_int_equal(rig_state(&rig, first), 'D');
         assert_int_equal(ask(&rig, "SELECT count(*) FROM slot"), 0);
     }
 }
 
-/* --- classes --------------------------------------------------------------------------------------------------------------------- */
+/* --- classes --- */
 
 static void hours(struct rig *rig, int n)
 {
-    for (int i = 0; i < n; i++) rig_pass(rig, HOUR);
-    for (int i = 0; i < 5; i++) rig_turn(rig, NULL, 0);
+    for (int i = 0; i < n; i++)
+        rig_pass(rig, HOUR);
+    for (int i = 0; i < 5; i++)
+        rig_turn(rig, NULL, 0);
 }
 
 static void test_a_class_that_nobody_needs_goes(void **state)
@@ -136,19 +146,23 @@ static void test_a_class_that_nobody_needs_goes(void **state)
         for (int i = 0; i < 100; i++) {
             snprintf(text, sizeof text, "t label=pull-request:%d", i);
             int64_t id = ENQUEUE(&rig, text);
-            if (!i) first = id;
+            if (!i)
+                first = id;
             assert_int_equal(rig_order(&rig, CMD_CANCEL, id), ERR_none);
-            if (i % 10 == 9) hours(&rig, 2);
+            if (i % 10 == 9)
+                hours(&rig, 2);
         }
         assert_int_equal(ask(&rig, "SELECT count(*) FROM class"), 0);
         assert_int_equal(rig.engine->classes.n + rig.engine->class_keys.n, 0);
         assert_true(rig.engine->n_serving <= 64);
-        if (restarts) rig_restart(&rig);
+        if (restarts)
+            rig_restart(&rig);
         int64_t e = rig_executor(&rig, "e", "pull-request:1"), x = rig_executor(&rig, "x", "pull-request:0");
         assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
         assert_int_equal(rig_state(&rig, first), 'P');
         assert_true(rig_task(&rig, first).class_id > 100); /* no number means another class */
-        if (restarts) rig_restart(&rig);
+        if (restarts)
+            rig_restart(&rig);
         int64_t again = ENQUEUE(&rig, "t label=pull-request:0");
         assert_int_equal(rig_task(&rig, again).class_id, rig_task(&rig, first).class_id);
         assert_int_equal(rig_poll(&rig, e, 2)->out.poll.n_grants, 0);
@@ -163,7 +177,8 @@ static void test_who_waits_finds_its_class(void **state)
     RIG(rig);
     char later[64];
     snprintf(later, sizeof later, "later label=os:x at=%lld", (long long)(10 * HOUR));
-    int64_t id = ENQUEUE(&rig, "pending label=os:a", "unserved label=os:b sem=s", later, "gate label=os:c", "behind label=os:x after=3");
+    int64_t id = ENQUEUE(
+        &rig, "pending label=os:a", "unserved label=os:b sem=s", later, "gate label=os:c", "behind label=os:x after=3");
     assert_string_equal(rig_states(&rig, id, 5), "PSSPS");
     hours(&rig, 5);
     assert_int_equal(ask(&rig, "SELECT count(*) FROM class"), 3);
@@ -176,7 +191,7 @@ static void test_who_waits_finds_its_class(void **state)
     assert_int_equal(rig_poll(&rig, b, 5)->out.poll.n_grants, 1);
 }
 
-/* --- executors ------------------------------------------------------------------------------------------------------------------- */
+/* --- executors --- */
 
 static void test_an_executor_silent_for_thirty_days_goes(void **state)
 {
@@ -188,9 +203,11 @@ static void test_an_executor_silent_for_thirty_days_goes(void **state)
     pause->in.executor_state.state = EXECUTOR_PAUSED;
     assert_int_equal(rig_one(&rig, pause)->err.code, ERR_none);
     int64_t here = rig_executor(&rig, "here", NULL);
-    for (int day = 0; day < 29; day++) rig_pass(&rig, DAY), rig_poll(&rig, here, 0);
+    for (int day = 0; day < 29; day++)
+        rig_pass(&rig, DAY), rig_poll(&rig, here, 0);
     assert_int_equal(ask(&rig, "SELECT count(*) FROM executor"), 3);
-    for (int day = 0; day < 2; day++) rig_pass(&rig, DAY), rig_poll(&rig, here, 0);
+    for (int day = 0; day < 2; day++)
+        rig_pass(&rig, DAY), rig_poll(&rig, here, 0);
     rig_pass(&rig, 2 * HOUR);
     assert_int_equal(ask(&rig, "SELECT count(*) FROM executor"), 1);
     assert_int_equal(rig.engine->executors.n, 1);
@@ -226,7 +243,8 @@ static void test_a_late_result_of_an_executor_that_has_gone(void **state)
     RIG(rig);
     int64_t e = rig_executor(&rig, "gone", NULL), id = ENQUEUE(&rig, "t attempts=1");
     struct fence fence = rig_poll(&rig, e, 1)->out.poll.grants[0].fence;
-    for (int day = 0; day < 32; day++) rig_pass(&rig, DAY);
+    for (int day = 0; day < 32; day++)
+        rig_pass(&rig, DAY);
     assert_int_equal(ask(&rig, "SELECT count(*) FROM executor"), 0);
     assert_int_equal(rig_finish(&rig, fence, 0, -1), ERR_none);
     assert_int_equal(rig_state(&rig, id), 'D');
@@ -240,14 +258,16 @@ static void test_registering_again_takes_no_more_memory(void **state)
     for (int i = 0; i < 100; i++) {
         rig_executor(&rig, "e", i % 2 ? "os:linux" : "os:hurd");
         size_t now = rig.engine->arena.used_bytes + rig.engine->cache_arena.used_bytes;
-        if (i == 1) before = now;
-        if (i > 1) assert_true(now <= before);
+        if (i == 1)
+            before = now;
+        if (i > 1)
+            assert_true(now <= before);
         assert_true(rig.engine->n_texts_old <= 1);
     }
     assert_int_equal(rig.engine->executor_names.n, 1);
 }
 
-/* --- two servers ------------------------------------------------------------------------------------------------------------------ */
+/* --- two servers --- */
 
 #define SHARED(a, b, database) \
     struct rig a __attribute__((cleanup(rig_close))) = { 0 }, b __attribute__((cleanup(rig_close))) = { .name = "b" }; \
@@ -268,7 +288,8 @@ static void test_what_another_server_has_removed_is_made_again(void **state)
         assert_int_equal(ask(&a, "SELECT count(*) FROM class"), 1);
         for (int i = 0; i < 240; i++) { /* e and both servers go on for two hours */
             rig_pass(&a, HOUR / 120);
-            if (i % 120 == 60) rig_pass(&b, HOUR / 120);
+            if (i % 120 == 60)
+                rig_pass(&b, HOUR / 120);
             rig_poll(&a, e, 0);
         }
         assert_int_equal(ask(&a, "SELECT count(*) FROM class"), 0);
@@ -284,7 +305,8 @@ int main(void)
     const struct CMUnitTest shared[] = {
         cmocka_unit_test(test_what_another_server_has_removed_is_made_again),
     };
-    if (getenv("WEIR_TEST_POSTGRES")) return cmocka_run_group_tests(shared, NULL, NULL);
+    if (getenv("WEIR_TEST_POSTGRES"))
+        return cmocka_run_group_tests(shared, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_key_leaves_nothing_when_nobody_is_in_it),
         cmocka_unit_test(test_a_key_means_the_same_slot_for_ever),

@@ -1,5 +1,5 @@
-/* Two engines on one PostgreSQL: what one has changed is told to the other as what changed, and only that is read. Run by
- * test/lib/postgres.py, which starts the database. */
+/* Two engines on one PostgreSQL: what one has changed is told to the other as what changed, and only that is read. Run
+ * by test/lib/postgres.py, which starts the database. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,8 +38,8 @@ static void pair_close(void)
     rig_close(&pair.a);
 }
 
-static bool load_tokens_counted(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+static bool load_tokens_counted(struct store *store, struct arena *arena, int64_t after, size_t most,
+    struct token ***out, size_t *out_n, struct err *err)
 {
     bool ok = pair.real->load_tokens(store, arena, after, most, out, out_n, err);
     pair.tokens_read += ok ? *out_n : 0;
@@ -58,7 +58,8 @@ static void reads_watch(void)
 static int64_t token_make(struct rig *rig, const char *name, uint8_t mark)
 {
     struct command *create = rig_new(rig, CMD_TOKEN_CREATE);
-    create->in.token_create.token = (struct token){ .name = str_of(name), .tenant = STR("default"), .scopes = 1, .hash = { mark } };
+    create->in.token_create.token =
+        (struct token){ .name = str_of(name), .tenant = STR("default"), .scopes = 1, .hash = { mark } };
     assert_int_equal(rig_one(rig, create)->err.code, ERR_none);
     return create->out.token_create.id;
 }
@@ -94,7 +95,8 @@ static void test_one_token_is_read_however_many_there_are(void **state)
     token_take_back(&pair.a, "new");
     pair.tokens_read = 0;
     assert_int_equal(post_with(&pair.b, id), ERR_unauthorized);
-    if (pair.tokens_read > 1) fail_msg("%zu rows were read", pair.tokens_read);
+    if (pair.tokens_read > 1)
+        fail_msg("%zu rows were read", pair.tokens_read);
     pair_close();
 }
 

@@ -1,12 +1,14 @@
-/* Rules of edges and policies (locks, unique, cancels, paths, PREV, promote), each as the shortest story that broke it once. States are
- * read from the store: what is checked is what was committed. */
+/* Rules of edges and policies (locks, unique, cancels, paths, PREV, promote), each as the shortest story that broke it
+ * once. States are read from the store: what is checked is what was committed. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/definition.h"
 #include "rig.h"
 
-#define TALE(t) __attribute__((cleanup(tale_close))) struct tale t = { 0 }; tale_open(&t)
+#define TALE(t) \
+    __attribute__((cleanup(tale_close))) struct tale t = { 0 }; \
+    tale_open(&t)
 #define RUNS " command: 'true'}\n"
 
 struct tale { /* an external archive, one executor, and all that it was granted */
@@ -68,8 +70,10 @@ static void expect(struct tale *t, const char *what)
         *letter++ = *name++ = '\0';
         int64_t id = id_of(t, word[0] - '0', name);
         char is = id ? rig_state(&t->rig, id) : '-';
-        if (is == 'X' && rig_task(&t->rig, id).ending) is = 'x';
-        if (is != *letter) fail_msg("revision %s: %s is %c, not %c", word, name, is, *letter);
+        if (is == 'X' && rig_task(&t->rig, id).ending)
+            is = 'x';
+        if (is != *letter)
+            fail_msg("revision %s: %s is %c, not %c", word, name, is, *letter);
     }
 }
 
@@ -77,14 +81,16 @@ static void expect(struct tale *t, const char *what)
 static void start(struct tale *t)
 {
     struct command *poll = rig_poll(&t->rig, t->executor, 9);
-    for (size_t i = 0; i < poll->out.poll.n_grants; i++) t->fences[t->n_fences++] = poll->out.poll.grants[i].fence;
+    for (size_t i = 0; i < poll->out.poll.n_grants; i++)
+        t->fences[t->n_fences++] = poll->out.poll.grants[i].fence;
 }
 
 static void finish(struct tale *t, int64_t rev, const char *name, int64_t exit)
 {
     int64_t id = id_of(t, rev, name);
     for (size_t i = t->n_fences; i-- > 0;) {
-        if (t->fences[i].task != id) continue;
+        if (t->fences[i].task != id)
+            continue;
         assert_int_equal(rig_finish(&t->rig, t->fences[i], exit, -1), ERR_none);
         return;
     }
@@ -101,7 +107,7 @@ static void retry(struct tale *t, int64_t rev, const char *name)
     assert_int_equal(rig_order(&t->rig, CMD_RETRY, id_of(t, rev, name)), ERR_none);
 }
 
-/* --- cancels -------------------------------------------------------------------------------------------------------------------------- */
+/* --- cancels --- */
 
 static void test_cancels_fires_behind_the_archives_lock(void **state)
 {
@@ -122,7 +128,8 @@ static void test_cancels_behind_the_lock_waits_for_all_else(void **state)
 {
     (void)state;
     TALE(t);
-    static const char flow[] = "- {name: a, lock: shared," RUNS "- {name: pdf, depends: [a], lock: exclusive, cancels: [PREV]," RUNS;
+    static const char flow[] =
+        "- {name: a, lock: shared," RUNS "- {name: pdf, depends: [a], lock: exclusive, cancels: [PREV]," RUNS;
     post(&t, 1, flow);
     start(&t);
     finish(&t, 1, "a", 0);
@@ -192,8 +199,10 @@ static void test_cancels_goes_on_through_those_stopped_from_the_end(void **state
     start(&t);
     finish(&t, 1, "a", 0);
     start(&t);
-    for (int64_t rev = 2; rev <= 4; rev++) post(&t, rev, flow);
-    for (int64_t rev = 4; rev >= 2; rev--) cancel(&t, rev, "b");
+    for (int64_t rev = 2; rev <= 4; rev++)
+        post(&t, rev, flow);
+    for (int64_t rev = 4; rev >= 2; rev--)
+        cancel(&t, rev, "b");
     post(&t, 5, flow);
     start(&t);
     expect(&t, "1:b=X 4:b=T 5:b=S");
@@ -206,8 +215,9 @@ static void test_cancels_goes_on_to_all_who_cancel_a_task_at_once(void **state)
 {
     (void)state;
     TALE(t);
-    post(&t, 1, "- {name: r," RUNS "- {name: gate," RUNS "- {name: late," RUNS "- {name: m, depends: [late], cancels: [r]," RUNS
-                "- {name: a, depends: [gate], cancels: [m]," RUNS "- {name: b, depends: [gate], cancels: [m]," RUNS);
+    post(&t, 1,
+        "- {name: r," RUNS "- {name: gate," RUNS "- {name: late," RUNS "- {name: m, depends: [late], cancels: [r]," RUNS
+        "- {name: a, depends: [gate], cancels: [m]," RUNS "- {name: b, depends: [gate], cancels: [m]," RUNS);
     start(&t);
     finish(&t, 1, "gate", 0);
     expect(&t, "1:r=x 1:m=A 1:a=S 1:b=S");
@@ -215,7 +225,7 @@ static void test_cancels_goes_on_to_all_who_cancel_a_task_at_once(void **state)
     expect(&t, "1:r=A 1:a=P 1:b=P");
 }
 
-/* --- the archive's lock --------------------------------------------------------------------------------------------------------------- */
+/* --- the archive's lock --- */
 
 static void test_shared_locks_never_wait_for_shared_ones(void **state)
 {
@@ -285,8 +295,9 @@ static void test_an_exclusive_lock_stopped_behind_a_gap_opens_it_for_nobody(void
     TALE(t);
     post(&t, 1, "- {name: s, lock: shared," RUNS);
     start(&t);
-    post(&t, 3, "- {name: e, lock: exclusive," RUNS "- {name: s, lock: shared, depends: [{task: e, on: finished}]," RUNS
-                "- {name: last, lock: exclusive, depends: [s]," RUNS);
+    post(&t, 3,
+        "- {name: e, lock: exclusive," RUNS "- {name: s, lock: shared, depends: [{task: e, on: finished}]," RUNS
+        "- {name: last, lock: exclusive, depends: [s]," RUNS);
     cancel(&t, 3, "e");
     post(&t, 2, "[]");
     expect(&t, "3:e=T 3:s=P 3:last=S");
@@ -299,7 +310,8 @@ static void test_locks_go_on_behind_a_task_that_isnt_made(void **state)
 {
     (void)state;
     TALE(t);
-    static const char flow[] = "- {name: a, lock: exclusive," RUNS "- {name: d, lock: exclusive, unique: '{archive}/d'," RUNS;
+    static const char flow[] =
+        "- {name: a, lock: exclusive," RUNS "- {name: d, lock: exclusive, unique: '{archive}/d'," RUNS;
     post(&t, 1, flow);
     start(&t);
     post(&t, 2, flow);
@@ -354,21 +366,24 @@ static void test_a_retry_behind_many_shared_locks_closes_no_circle(void **state)
 {
     (void)state;
     TALE(t);
-    static const char flow[] = "- {name: r, lock: shared," RUNS "- {name: s, lock: shared," RUNS "- {name: e, lock: exclusive," RUNS;
+    static const char flow[] =
+        "- {name: r, lock: shared," RUNS "- {name: s, lock: shared," RUNS "- {name: e, lock: exclusive," RUNS;
     enum { REVS = 20 };
-    for (int64_t rev = 1; rev <= REVS; rev++) post(&t, rev, flow);
+    for (int64_t rev = 1; rev <= REVS; rev++)
+        post(&t, rev, flow);
     cancel(&t, REVS - 1, "s");
     retry(&t, REVS - 1, "s");
     size_t ended = 0;
     for (start(&t); ended < t.n_fences; start(&t))
-        for (; ended < t.n_fences; ended++) assert_int_equal(rig_finish(&t.rig, t.fences[ended], 0, -1), ERR_none);
+        for (; ended < t.n_fences; ended++)
+            assert_int_equal(rig_finish(&t.rig, t.fences[ended], 0, -1), ERR_none);
     assert_int_equal(ended, REVS * 3);
 }
 
-/* --- unique --------------------------------------------------------------------------------------------------------------------------- */
+/* --- unique --- */
 
-static const char ring[] = "- {name: a, depends: ['PREV:c']," RUNS "- {name: b, depends: [a], unique: '{archive}/b'," RUNS
-                           "- {name: c, depends: [b]," RUNS;
+static const char ring[] = "- {name: a, depends: ['PREV:c']," RUNS
+                           "- {name: b, depends: [a], unique: '{archive}/b'," RUNS "- {name: c, depends: [b]," RUNS;
 
 static void test_keys_are_taken_in_the_order_of_revisions(void **state)
 {
@@ -412,7 +427,8 @@ static void test_two_tasks_with_one_key_close_no_circle(void **state)
     (void)state;
     TALE(t);
     post(&t, 1,
-        "- {name: a, depends: [c], unique: '{archive}'," RUNS "- {name: b, unique: '{archive}'," RUNS "- {name: c, depends: [b]," RUNS);
+        "- {name: a, depends: [c], unique: '{archive}'," RUNS "- {name: b, unique: '{archive}'," RUNS
+        "- {name: c, depends: [b]," RUNS);
     expect(&t, "1:a=S 1:b=- 1:c=P");
 }
 
@@ -420,7 +436,8 @@ static void test_a_run_of_a_task_whose_key_is_taken_is_that_task(void **state)
 {
     (void)state;
     TALE(t);
-    post(&t, 1, "- {name: a, unique: '{archive}/a', lock: exclusive," RUNS "- {name: b, depends: [a], lock: exclusive," RUNS);
+    post(&t, 1,
+        "- {name: a, unique: '{archive}/a', lock: exclusive," RUNS "- {name: b, depends: [a], lock: exclusive," RUNS);
     struct command *run = rig_new(&t.rig, CMD_RUN);
     run->in.run.archive = STR("docs");
     run->in.run.task = STR("a");
@@ -431,13 +448,14 @@ static void test_a_run_of_a_task_whose_key_is_taken_is_that_task(void **state)
     expect(&t, "1:a=X 1:b=S");
 }
 
-/* --- paths ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- paths --- */
 
 static void test_what_a_revision_behind_a_gap_touched_is_known(void **state)
 {
     (void)state;
     TALE(t);
-    static const char docs[] = "- {name: docs, paths: ['docs/**'], cancels: [PREV]," RUNS "- {name: u, paths: ['u'], unique: u," RUNS;
+    static const char docs[] =
+        "- {name: docs, paths: ['docs/**'], cancels: [PREV]," RUNS "- {name: u, paths: ['u'], unique: u," RUNS;
     static const bool none[2], all[2] = { true, true };
     post_touched(&t, 2, docs, none);
     rig_restart(&t.rig);
@@ -452,8 +470,9 @@ static void test_a_skipped_task_starts_nothing(void **state)
     (void)state;
     TALE(t);
     static const bool untouched[] = { true, false, true };
-    static const char flow[] = "- {name: a," RUNS "- {name: p, depends: [a], paths: ['x'], lock: exclusive, semaphores: [one]," RUNS
-                               "- {name: e, lock: exclusive, depends: [a]," RUNS;
+    static const char flow[] =
+        "- {name: a," RUNS "- {name: p, depends: [a], paths: ['x'], lock: exclusive, semaphores: [one]," RUNS
+        "- {name: e, lock: exclusive, depends: [a]," RUNS;
     post_touched(&t, 1, flow, untouched);
     start(&t);
     rig_pause(&t.rig, "docs", true);
@@ -462,7 +481,7 @@ static void test_a_skipped_task_starts_nothing(void **state)
     expect(&t, "1:p=D 1:e=S"); /* only what starts something waits for the pause */
 }
 
-/* --- PREV ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- PREV --- */
 
 static const char index_[] = "- {name: index, depends: [PREV]," RUNS;
 
@@ -489,7 +508,8 @@ static void test_prev_goes_on_through_those_that_end_at_once(void **state)
     (void)state;
     TALE(t);
     static const char flow[] = "- {name: gate," RUNS "- {name: index, depends: [PREV, gate]," RUNS;
-    for (int64_t rev = 1; rev <= 4; rev++) post(&t, rev, flow);
+    for (int64_t rev = 1; rev <= 4; rev++)
+        post(&t, rev, flow);
     start(&t);
     finish(&t, 1, "gate", 0);
     start(&t);
@@ -508,8 +528,10 @@ static void test_prev_goes_on_through_those_stopped_from_the_end(void **state)
     TALE(t);
     post(&t, 1, index_);
     start(&t);
-    for (int64_t rev = 2; rev <= 4; rev++) post(&t, rev, index_);
-    for (int64_t rev = 4; rev >= 2; rev--) cancel(&t, rev, "index");
+    for (int64_t rev = 2; rev <= 4; rev++)
+        post(&t, rev, index_);
+    for (int64_t rev = 4; rev >= 2; rev--)
+        cancel(&t, rev, "index");
     post(&t, 5, index_);
     cancel(&t, 5, "index");
     post(&t, 6, index_);
@@ -536,7 +558,7 @@ static void test_prev_of_a_task_that_the_workflow_doesnt_have(void **state)
     expect(&t, "3:b=P");
 }
 
-/* --- retries -------------------------------------------------------------------------------------------------------------------------- */
+/* --- retries --- */
 
 static void test_a_lost_task_waits_for_what_was_retried_meanwhile(void **state)
 {
@@ -587,16 +609,18 @@ static void test_a_superseder_behind_the_lock_counts_a_retry_once(void **state)
     expect(&t, "1:b=D 2:b=P");
 }
 
-/* --- promote -------------------------------------------------------------------------------------------------------------------------- */
+/* --- promote --- */
 
 static void promotes(bool pause_first)
 {
     struct rig rig = { 0 };
     rig_open(&rig);
     int64_t e = rig_executor(&rig, "e", NULL), first = ENQUEUE(&rig, "a", "b", "c");
-    if (pause_first) rig_pause(&rig, "default", true);
+    if (pause_first)
+        rig_pause(&rig, "default", true);
     assert_int_equal(rig_order(&rig, CMD_PROMOTE, first + 2), ERR_none);
-    if (!pause_first) rig_pause(&rig, "default", true);
+    if (!pause_first)
+        rig_pause(&rig, "default", true);
     assert_int_equal(rig_poll(&rig, e, 1)->out.poll.n_grants, 0);
     assert_string_equal(rig_states(&rig, first, 3), "SSS");
     rig_restart(&rig);
@@ -621,7 +645,8 @@ static void test_a_retry_does_not_go_past_what_came_after_a_stopped_one(void **s
     (void)state;
     TALE(t);
     static const char index[] = "- {name: index, after: [PREV]," RUNS;
-    for (int64_t rev = 1; rev <= 4; rev++) post(&t, rev, index);
+    for (int64_t rev = 1; rev <= 4; rev++)
+        post(&t, rev, index);
     start(&t);
     finish(&t, 1, "index", 1);
     cancel(&t, 2, "index"); /* it waited for nothing any more, so it leaves nothing to those behind it */

@@ -1,5 +1,5 @@
-/* SQLite and PostgreSQL: the same commands give the same events, in the same order, since every order is the engine's own. Runs under
- * test/lib/postgres.py. */
+/* SQLite and PostgreSQL: the same commands give the same events, in the same order, since every order is the engine's
+ * own. Runs under test/lib/postgres.py. */
 #include <stdio.h>
 
 #include "base/buf.h"
@@ -15,10 +15,12 @@ static const char *moves(struct rig *rig, const char *url)
     struct err err = { 0 };
     struct buf text;
     (void)rig_executor(rig, "e", NULL);
-    int64_t id = ENQUEUE(rig, "one sem=d", "two sem=c", "three sem=b", "four sem=a"); /* numbers of slots go against their names */
-    for (int64_t i = 0; i < 4; i++) rig_order(rig, CMD_CANCEL, id + i);
-    id = ENQUEUE(rig, "holder sem=d,b,a,c", "wb sem=b", "wd sem=d", "wa sem=a", "wc sem=c", "after after=0", "depends depends=0",
-        "both sem=a,b prio=5");
+    /* numbers of slots go against their names */
+    int64_t id = ENQUEUE(rig, "one sem=d", "two sem=c", "three sem=b", "four sem=a");
+    for (int64_t i = 0; i < 4; i++)
+        rig_order(rig, CMD_CANCEL, id + i);
+    id = ENQUEUE(rig, "holder sem=d,b,a,c", "wb sem=b", "wd sem=d", "wa sem=a", "wc sem=c", "after after=0",
+        "depends depends=0", "both sem=a,b prio=5");
     rig_order(rig, CMD_CANCEL, id);
     rig_order(rig, CMD_RETRY, id);
     rig_order(rig, CMD_CANCEL, id + 7);
@@ -29,8 +31,8 @@ static const char *moves(struct rig *rig, const char *url)
     buf_init(&text, SIZE_MAX);
     for (size_t i = 0; i < n; i++)
         if (events[i].task)
-            buf_addf(&text, "%s %lld %d %d\n", event_kind_name(events[i].kind), (long long)events[i].task, (int)events[i].from,
-                (int)events[i].to);
+            buf_addf(&text, "%s %lld %d %d\n", event_kind_name(events[i].kind), (long long)events[i].task,
+                (int)events[i].from, (int)events[i].to);
     const char *out = str_dupz(&rig->arena, buf_str(&text));
     buf_release(&text);
     reader_close(reader);

@@ -1,4 +1,5 @@
-/* Slots are for tasks that somebody can start: with one engine on SQLite, and with two on PostgreSQL. Runs under test/lib/postgres.py. */
+/* Slots are for tasks that somebody can start: with one engine on SQLite, and with two on PostgreSQL. Runs under
+ * test/lib/postgres.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,8 @@
 #include "rig.h"
 
 #define RIG(rig, size) \
-    __attribute__((cleanup(rig_close))) struct rig rig = { .batch = (size), .semaphores = { { STR("wide"), 100 } }, .n_semaphores = 1 }; \
+    __attribute__((cleanup(rig_close))) struct rig rig = { .batch = (size), .semaphores = { { STR("wide"), 100 } }, \
+        .n_semaphores = 1 }; \
     rig_open(&rig)
 
 static bool waits_for_executor(struct rig *rig, int64_t id)
@@ -21,9 +23,11 @@ static void pass_with(struct rig *rig, int64_t executor, int seconds)
 {
     for (int i = 0; i < seconds; i++) {
         rig_pass(rig, 1000);
-        if (executor) rig_poll(rig, executor, 0);
+        if (executor)
+            rig_poll(rig, executor, 0);
     }
-    for (int i = 0; i < 20 && rig->next <= rig->boot; i++) rig_turn(rig, NULL, 0); /* what is left to do is done */
+    for (int i = 0; i < 20 && rig->next <= rig->boot; i++)
+        rig_turn(rig, NULL, 0); /* what is left to do is done */
 }
 
 static void state_set(struct rig *rig, int64_t executor, enum executor_state state)
@@ -61,7 +65,7 @@ static void test_who_lost_its_executors_gives_its_slot_to_others(void **state)
     assert_string_equal(rig_states(&rig, id, 3), "SPP");
     assert_true(waits_for_executor(&rig, id));
     assert_true(rig.next > rig.boot); /* nothing is left to do */
-    rig_poll(&rig, x, 0); /* heard again: it queues for the slot */
+    rig_poll(&rig, x, 0);             /* heard again: it queues for the slot */
     assert_false(waits_for_executor(&rig, id));
     rig_finish(&rig, rig_granted(rig_poll(&rig, e, 1)), 0, -1);
     assert_string_equal(rig_states(&rig, id, 3), "PDP");
@@ -106,7 +110,8 @@ static void test_batches(void **state)
     (void)state;
     RIG(rig, 4);
     const char *tasks[10];
-    for (size_t i = 0; i < 10; i++) tasks[i] = i == 9 ? "t sem=wide prio=5" : "t sem=wide";
+    for (size_t i = 0; i < 10; i++)
+        tasks[i] = i == 9 ? "t sem=wide prio=5" : "t sem=wide";
     int64_t id = rig_enqueue(&rig, tasks, 10);
     assert_string_equal(rig_states(&rig, id, 10), "SSSSSSSSSS");
     int64_t e = rig_executor(&rig, "e", NULL);
@@ -115,7 +120,8 @@ static void test_batches(void **state)
     rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 10), "PPPPPPPSSP");
     rig_restart(&rig); /* the rest isn't forgotten */
-    for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 10), "PPPPPPPPPP");
     pass_with(&rig, e, 4);
     assert_string_equal(rig_states(&rig, id, 10), "PPPPPPPPPP");
@@ -124,12 +130,14 @@ static void test_batches(void **state)
     assert_string_equal(rig_states(&rig, id, 10), "SSSSPPPPPP");
     assert_true(rig.next <= rig.boot);
     rig_restart(&rig);
-    for (int i = 0; i < 6; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 6; i++)
+        rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 10), "SSSSSSSSSS");
     assert_true(rig.next > rig.boot);
 }
 
-/* After a restart who was there counts, until it is found silent; then its tasks give their slots back, though it was never heard. */
+/* After a restart who was there counts, until it is found silent; then its tasks give their slots back, though it was
+ * never heard. */
 static void test_a_restart_gives_nothing_back_before_time(void **state)
 {
     (void)state;
@@ -147,13 +155,15 @@ static void test_a_restart_gives_nothing_back_before_time(void **state)
     assert_int_equal(rig_poll(&rig, e, 1)->out.poll.n_grants, 1); /* in the turn in which it is heard again */
 }
 
-/* It was pending when the turn's next command paused the last executor: its slot isn't stored yet when others give theirs back. */
+/* It was pending when the turn's next command paused the last executor: its slot isn't stored yet when others give
+ * theirs back. */
 static void test_what_became_pending_in_the_same_turn_gives_back_too(void **state)
 {
     (void)state;
     RIG(rig, 0);
     int64_t e = rig_executor(&rig, "e", NULL);
-    struct command *turn[] = { rig_enqueue_command(&rig, (const char *const[]){ "a sem=s" }, 1), rig_new(&rig, CMD_EXECUTOR_STATE) };
+    struct command *turn[] = { rig_enqueue_command(&rig, (const char *const[]){ "a sem=s" }, 1),
+        rig_new(&rig, CMD_EXECUTOR_STATE) };
     turn[1]->in.executor_state.executor = e;
     turn[1]->in.executor_state.state = EXECUTOR_PAUSED;
     rig_turn(&rig, turn, 2);
@@ -161,18 +171,20 @@ static void test_what_became_pending_in_the_same_turn_gives_back_too(void **stat
     assert_true(waits_for_executor(&rig, turn[0]->out.enqueue.tasks[0].task.id));
 }
 
-/* A job whose executor was lost and comes back: it goes on while its slot is free, and is stale when somebody else has it; its late result
- * counts all the same. */
+/* A job whose executor was lost and comes back: it goes on while its slot is free, and is stale when somebody else has
+ * it; its late result counts all the same. */
 static void test_who_comes_back_goes_on_if_its_slot_is_free(void **state)
 {
     for (int taken = 0; taken < 2; taken++) {
         (void)state;
         RIG(rig, 0);
-        int64_t e = rig_executor(&rig, "e", NULL), x = rig_executor(&rig, "x", "os:x"), id = ENQUEUE(&rig, "a sem=s label=os:x");
+        int64_t e = rig_executor(&rig, "e", NULL), x = rig_executor(&rig, "x", "os:x"),
+                id = ENQUEUE(&rig, "a sem=s label=os:x");
         struct fence fence = rig_granted(rig_one(&rig, rig_poll_command(&rig, x, 1, 1, NULL, 0)));
         pass_with(&rig, e, 5);
         assert_true(waits_for_executor(&rig, id));
-        if (taken) assert_string_equal(rig_states(&rig, ENQUEUE(&rig, "b sem=s"), 1), "P");
+        if (taken)
+            assert_string_equal(rig_states(&rig, ENQUEUE(&rig, "b sem=s"), 1), "P");
         struct command *poll = rig_one(&rig, rig_poll_command(&rig, x, 0, 2, &fence, 1));
         assert_int_equal(poll->out.poll.n_cancels, taken);
         assert_int_equal(rig_state(&rig, id), taken ? 'S' : 'X');
@@ -181,9 +193,12 @@ static void test_who_comes_back_goes_on_if_its_slot_is_free(void **state)
     }
 }
 
-/* --- two engines ------------------------------------------------------------------------------------------------------------------ */
+/* --- two engines --- */
 
-struct pair { struct rig a, b; char url[200]; };
+struct pair {
+    struct rig a, b;
+    char url[200];
+};
 
 static void pair_open(struct pair *pair, const char *name, size_t batch)
 {
@@ -218,7 +233,8 @@ static void test_an_executor_at_another_server_counts(void **state)
     assert_string_equal(rig_states(&pair.b, more, 1), "P");
     state_set(&pair.a, e, EXECUTOR_PAUSED);
     assert_string_equal(rig_states(&pair.b, ENQUEUE(&pair.b, "d sem=u"), 1), "S");
-    for (int i = 0; i < 3; i++) rig_turn(&pair.b, NULL, 0); /* b gives back what was pending, whoever paused it */
+    for (int i = 0; i < 3; i++)
+        rig_turn(&pair.b, NULL, 0); /* b gives back what was pending, whoever paused it */
     assert_string_equal(rig_states(&pair.b, id, 2), "SS");
     assert_string_equal(rig_states(&pair.b, more, 1), "S");
     pair_close(&pair);
@@ -233,12 +249,14 @@ static void test_another_server_goes_on_with_what_one_began(void **state)
     int64_t id = ENQUEUE(&pair.b, "1 sem=wide", "2 sem=wide", "3 sem=wide", "4 sem=wide", "5 sem=wide");
     int64_t e = rig_executor(&pair.a, "e", NULL);
     assert_string_equal(rig_states(&pair.b, id, 5), "PPSSS");
-    for (int i = 0; i < 4; i++) rig_turn(&pair.b, NULL, 0);
+    for (int i = 0; i < 4; i++)
+        rig_turn(&pair.b, NULL, 0);
     assert_string_equal(rig_states(&pair.b, id, 5), "PPPPP");
     state_set(&pair.a, e, EXECUTOR_DRAINING);
     rig_turn(&pair.a, NULL, 0);
     assert_string_equal(rig_states(&pair.b, id, 5), "SSPPP");
-    for (int i = 0; i < 6; i++) rig_turn(&pair.b, NULL, 0);
+    for (int i = 0; i < 6; i++)
+        rig_turn(&pair.b, NULL, 0);
     assert_string_equal(rig_states(&pair.b, id, 5), "SSSSS");
     pair_close(&pair);
 }

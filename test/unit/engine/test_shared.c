@@ -1,5 +1,5 @@
-/* Two engines on one PostgreSQL, turn by turn on virtual time: what one takes over of the other when its own turn fails in the middle, and
- * the times that both write. Run by test/lib/postgres.py, which starts the database. */
+/* Two engines on one PostgreSQL, turn by turn on virtual time: what one takes over of the other when its own turn fails
+ * in the middle, and the times that both write. Run by test/lib/postgres.py, which starts the database. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 static struct {
     const struct store_ops *real;
     struct store_ops ops;
-    int commits_fail;  /* this many, before anything is written */
-    int reads_fail;    /* this many, after the next commit */
+    int commits_fail; /* this many, before anything is written */
+    int reads_fail;   /* this many, after the next commit */
     bool committed;
     enum err_code code;
     struct pair *pair; /* a grants to this executor, while b's turn has failed */
@@ -33,8 +33,8 @@ static bool commit_faulty(struct store *store, const struct changes *changes, st
     return fault.real->commit(store, changes, err);
 }
 
-static bool holds_due_faulty(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
-    size_t *out_n, struct err *err)
+static bool holds_due_faulty(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
 {
     if (fault.committed && fault.reads_fail > 0) {
         fault.reads_fail--;
@@ -61,7 +61,8 @@ static void fault_remove(struct rig *rig)
     rig->store->ops = fault.real;
 }
 
-/* b's turn fails, a grants a task, b's turn is done again, a is gone: b must know of the grant, or the task would run for ever. */
+/* b's turn fails, a grants a task, b's turn is done again, a is gone: b must know of the grant, or the task would run
+ * for ever. */
 static void test_a_failed_turn_forgets_nothing_of_the_others(void **state)
 {
     static const enum err_code codes[] = { ERR_internal, ERR_disk_full, ERR_unavailable };
@@ -81,7 +82,8 @@ static void test_a_failed_turn_forgets_nothing_of_the_others(void **state)
         assert_int_equal(command->err.code, codes[i] == ERR_disk_full ? ERR_disk_full : ERR_none);
         assert_int_equal(rig_state(&pair.b, task), 'X');
         rig_pass(&pair.b, 20000); /* nobody hears the executor any more */
-        if (rig_state(&pair.b, task) == 'X') fail_msg("%s: b doesn't know of a's grant", err_name(codes[i]));
+        if (rig_state(&pair.b, task) == 'X')
+            fail_msg("%s: b doesn't know of a's grant", err_name(codes[i]));
         pair_close(&pair);
     }
 }
@@ -103,9 +105,13 @@ static void commits_refuse(struct rig *rig, enum err_code code)
     commits_tried = 0;
 }
 
-static bool still_locked(struct store *store) { return store == NULL; }
+static bool still_locked(struct store *store)
+{
+    return store == NULL;
+}
 
-/* A turn waits too long for a lock of somebody else (CREATE INDEX): its commands are all told so, once, and none of them is tried alone. */
+/* A turn waits too long for a lock of somebody else (CREATE INDEX): its commands are all told so, once, and none of
+ * them is tried alone. */
 static void test_a_lock_is_waited_for_once(void **state)
 {
     struct pair pair;
@@ -114,11 +120,13 @@ static void test_a_lock_is_waited_for_once(void **state)
     (void)ENQUEUE(&pair.a, "first");
     const char *const more[] = { "more" };
     struct command *commands[5];
-    for (size_t i = 0; i < 5; i++) commands[i] = rig_enqueue_command(&pair.a, more, 1);
+    for (size_t i = 0; i < 5; i++)
+        commands[i] = rig_enqueue_command(&pair.a, more, 1);
     commits_refuse(&pair.a, ERR_conflict);
     rig_turn(&pair.a, commands, 5);
     assert_true(commits_tried <= 2); /* narrow, then wide: that one had met another's turn, as far as anybody knows */
-    for (size_t i = 0; i < 5; i++) assert_int_equal(commands[i]->err.code, ERR_unavailable);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(commands[i]->err.code, ERR_unavailable);
     assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
     fault.ops.commit = fault.real->commit;
     fault.ops.writable = still_locked;
@@ -144,7 +152,8 @@ static void test_a_server_whose_turns_fail_says_so(void **state)
         rig_pass(&pair.a, 2000); /* a beat */
         assert_int_equal(engine_health(pair.a.engine), ENGINE_TURNS_FAIL);
         assert_true(engine_trouble(pair.a.engine, true, text));
-        if (!strstr(text, "as the test wants it")) fail_msg("%s", text);
+        if (!strstr(text, "as the test wants it"))
+            fail_msg("%s", text);
         engine_counters(pair.a.engine, &counters);
         assert_true(counters.failed_turns >= 1);
         fault_remove(&pair.a);
@@ -154,7 +163,8 @@ static void test_a_server_whose_turns_fail_says_so(void **state)
     }
 }
 
-/* The same of a store that is one server's, where no turn is taken without need. One command that fails may be the command's fault. */
+/* The same of a store that is one server's, where no turn is taken without need. One command that fails may be the
+ * command's fault. */
 static void test_a_server_alone_whose_turns_fail_says_so(void **state)
 {
     struct rig rig = { 0 };
@@ -196,8 +206,10 @@ static void test_small_tables_read_anew_take_no_memory(void **state)
         connections_end();
         rig_turn(&pair.a, NULL, 0);
         size_t now = pair.a.engine->arena.used_bytes + pair.a.engine->cache_arena.used_bytes;
-        if (i == 3) before = now;
-        if (i > 3 && now > before + 20000) fail_msg("%zu bytes more after %d times", now - before, i - 3);
+        if (i == 3)
+            before = now;
+        if (i > 3 && now > before + 20000)
+            fail_msg("%zu bytes more after %d times", now - before, i - 3);
     }
     pair_close(&pair);
 }
@@ -241,7 +253,7 @@ static void test_times_never_step_back(void **state)
         assert_true(head.time >= last);
         last = head.time;
     }
-    assert_true(last > pair.b.wall); /* it was needed */
+    assert_true(last > pair.b.wall);                /* it was needed */
     int64_t later = ENQUEUE(&pair.b, "due at=500"); /* by b's clock not yet */
     assert_int_equal(rig_state(&pair.b, later), 'S');
     pair.b.wall -= 3600000; /* a clock that was wrong before is believed, not followed into the future */
@@ -261,12 +273,14 @@ static void test_a_resumed_lane_is_emptied_by_another_server(void **state)
     assert_string_equal(rig_states(&pair.a, id, 5), "SSSSS");
     rig_turn(&pair.b, NULL, 0);
     rig_pause(&pair.a, "default", false);
-    for (int i = 0; i < 3; i++) rig_turn(&pair.b, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        rig_turn(&pair.b, NULL, 0);
     assert_string_equal(rig_states(&pair.b, id, 5), "PPPPP");
     pair_close(&pair);
 }
 
-/* b finishes the holder and sends the first of a paused lane's waiters away; then it is gone. a, which has the timers, goes on. */
+/* b finishes the holder and sends the first of a paused lane's waiters away; then it is gone. a, which has the timers,
+ * goes on. */
 static void test_waiters_that_a_lost_server_has_left_are_looked_at(void **state)
 {
     struct pair pair;
@@ -274,11 +288,13 @@ static void test_waiters_that_a_lost_server_has_left_are_looked_at(void **state)
     pair_open_batched(&pair, 2);
     rig_turn(&pair.a, NULL, 0);
     int64_t e = rig_executor(&pair.b, "e", NULL);
-    int64_t id = ENQUEUE(&pair.b, "h sem=s", "1 queue=q sem=s", "2 queue=q sem=s", "3 queue=q sem=s", "4 queue=q sem=s", "last sem=s");
+    int64_t id = ENQUEUE(
+        &pair.b, "h sem=s", "1 queue=q sem=s", "2 queue=q sem=s", "3 queue=q sem=s", "4 queue=q sem=s", "last sem=s");
     rig_pause(&pair.b, "q", true);
     rig_order(&pair.b, CMD_CANCEL, id);
     assert_string_equal(rig_states(&pair.b, id, 6), "TSSSSS");
-    for (int i = 0; i < 6; i++) rig_pass(&pair.a, 1000), rig_poll(&pair.a, e, 0);
+    for (int i = 0; i < 6; i++)
+        rig_pass(&pair.a, 1000), rig_poll(&pair.a, e, 0);
     assert_string_equal(rig_states(&pair.a, id, 6), "TSSSSP");
     pair_close(&pair);
 }
@@ -296,7 +312,8 @@ static void test_a_schedule_behind_a_gap_is_known_to_who_fires_it(void **state)
     add->in.archive_add.name = STR("docs");
     add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
     assert_int_equal(rig_one(&pair.a, add)->err.code, ERR_none);
-    struct definition_file file = { STR("_workflows/w.yaml"), STR("- {name: nightly, schedule: '* * * * *', command: 'true'}\n") };
+    struct definition_file file = { STR("_workflows/w.yaml"),
+        STR("- {name: nightly, schedule: '* * * * *', command: 'true'}\n") };
     struct command *posted = rig_new(&pair.a, CMD_REVISION), *skip = rig_new(&pair.b, CMD_ARCHIVE_SKIP);
     posted->in.revision.archive = STR("docs");
     posted->in.revision.row = (struct revision){ .rev = 2, .author = STR("ann"), .message = STR("work") };
@@ -315,7 +332,8 @@ static void test_a_schedule_behind_a_gap_is_known_to_who_fires_it(void **state)
     pair_close(&pair);
 }
 
-/* The executor was started anew without its records, and told b so: what it doesn't name to a may have begun, and counts. */
+/* The executor was started anew without its records, and told b so: what it doesn't name to a may have begun, and
+ * counts. */
 static void test_a_job_forgotten_elsewhere_counts(void **state)
 {
     struct pair pair;
@@ -401,7 +419,8 @@ static struct command *poll_from_later(struct rig *rig, int64_t executor)
     return rig_one(rig, poll);
 }
 
-/* The store is an older copy, as an executor tells. That a new incarnation was taken is told by nobody, and yet it isn't taken again. */
+/* The store is an older copy, as an executor tells. That a new incarnation was taken is told by nobody, and yet it
+ * isn't taken again. */
 static void test_an_incarnation_of_unknown_outcome_is_taken_once(void **state)
 {
     struct pair pair;
@@ -420,8 +439,8 @@ static void test_an_incarnation_of_unknown_outcome_is_taken_once(void **state)
     pair_close(&pair);
 }
 
-/* A copy takes the store's place that lacks the last commit, a's: b sees that and takes a new incarnation, with a commit of the number that
- * a's had. That is another one for a, though the number is the same. */
+/* A copy takes the store's place that lacks the last commit, a's: b sees that and takes a new incarnation, with a
+ * commit of the number that a's had. That is another one for a, though the number is the same. */
 static void test_a_commit_of_another_incarnation_is_another_one(void **state)
 {
     struct pair pair;
@@ -443,13 +462,15 @@ static void test_a_commit_of_another_incarnation_is_another_one(void **state)
     assert_true(taken.incarnation != before);
     assert_int_equal(taken.commit, known); /* what makes it hard to see */
     int64_t task = ENQUEUE(&pair.a, "after");
-    assert_int_equal(rig_database_ask(pair.url, "SELECT first_seq FROM turn ORDER BY turn DESC LIMIT 1"), taken.seq + 1);
+    assert_int_equal(
+        rig_database_ask(pair.url, "SELECT first_seq FROM turn ORDER BY turn DESC LIMIT 1"), taken.seq + 1);
     assert_int_equal(rig_state(&pair.b, task), 'P');
     pair_close(&pair);
 }
 
-/* A standby that lacks what a committed last, a grant, is promoted. b, which hasn't seen that commit, is there first: it gives out the same
- * fence again, and commits more than a had seen. The numbers tell a nothing; the hash of the turn that it saw last does. */
+/* A standby that lacks what a committed last, a grant, is promoted. b, which hasn't seen that commit, is there first:
+ * it gives out the same fence again, and commits more than a had seen. The numbers tell a nothing; the hash of the turn
+ * that it saw last does. */
 static void story_of_two_histories(bool within_a_turn)
 {
     struct pair pair;
@@ -464,9 +485,12 @@ static void story_of_two_histories(bool within_a_turn)
     connections_end();
     database_do("ALTER DATABASE shared", " RENAME TO newer", "");
     database_do("ALTER DATABASE older", " RENAME TO shared", "");
-    if (within_a_turn) (void)ENQUEUE(&pair.b, "m", "n", "o", "p", "q", "r"); /* what a saw last is in the middle of this */
+    /* what a saw last is in the middle of this */
+    if (within_a_turn)
+        (void)ENQUEUE(&pair.b, "m", "n", "o", "p", "q", "r");
     struct fence given = rig_granted(rig_poll(&pair.b, y, 1));
-    for (int i = 0; i < 4; i++) (void)ENQUEUE(&pair.b, "more");
+    for (int i = 0; i < 4; i++)
+        (void)ENQUEUE(&pair.b, "more");
     assert_true(given.task == lost.task && given.grant == lost.grant && given.incarnation == lost.incarnation);
     assert_true(head_of(&pair.b).commit > pair.a.store->commit);
     assert_int_equal(rig_finish(&pair.a, lost, 1, -1), ERR_stale_fence);
@@ -493,7 +517,8 @@ static void test_a_history_with_other_turns_is_another_one(void **state)
     story_of_two_histories(true);
 }
 
-/* A standby that lacks what a committed last was promoted, and others have committed on, as many as a had seen: the numbers don't tell. */
+/* A standby that lacks what a committed last was promoted, and others have committed on, as many as a had seen: the
+ * numbers don't tell. */
 static void test_what_a_new_connection_leads_to_is_read_anew(void **state)
 {
     struct pair pair;
@@ -514,7 +539,8 @@ static void test_a_back_off_begun_elsewhere_is_not_stretched(void **state)
     struct pair pair;
     (void)state;
     pair_open(&pair);
-    for (int i = 0; i < 2; i++) rig_turn(&pair.a, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        rig_turn(&pair.a, NULL, 0);
     assert_true(coord_holds(engine_coord(pair.a.engine), DUTY_timers));
     rig_turn(&pair.b, NULL, 0);
     rig_pass(&pair.b, 3000);
@@ -531,7 +557,8 @@ static void test_a_back_off_begun_elsewhere_is_not_stretched(void **state)
     pair_close(&pair);
 }
 
-/* b hears the executor register, and a moment later that a hears it too: that counts for what a granted, whose lease is about to lapse. */
+/* b hears the executor register, and a moment later that a hears it too: that counts for what a granted, whose lease is
+ * about to lapse. */
 static void test_who_has_just_registered_is_heard_elsewhere_too(void **state)
 {
     struct pair pair;
@@ -565,7 +592,8 @@ static void test_who_never_came_back_is_lost_in_its_row_too(void **state)
     pair_close(&pair);
 }
 
-/* 2 is let go on by a, right after another's time came there; 3 by b. None of that is an event, and yet they have an order. */
+/* 2 is let go on by a, right after another's time came there; 3 by b. None of that is an event, and yet they have an
+ * order. */
 static void test_waiters_keep_their_order_over_two_servers(void **state)
 {
     static const int64_t order[] = { 1, 4, 2, 3 };

@@ -1,11 +1,13 @@
-/* Waiters for slots: a turn admits a batch of them or sends a batch away, and the next turns go on; the order is the engine's own. */
+/* Waiters for slots: a turn admits a batch of them or sends a batch away, and the next turns go on; the order is the
+ * engine's own. */
 #include <stdio.h>
 #include <string.h>
 
 #include "rig.h"
 
 #define RIG(rig, size) \
-    __attribute__((cleanup(rig_close))) struct rig rig = { .batch = (size), .semaphores = { { STR("lic"), 1 } }, .n_semaphores = 1 }; \
+    __attribute__((cleanup(rig_close))) struct rig rig = { .batch = (size), .semaphores = { { STR("lic"), 1 } }, \
+        .n_semaphores = 1 }; \
     rig_open(&rig); \
     (void)rig_executor(&rig, "e", NULL)
 
@@ -13,7 +15,8 @@ static int64_t wait_for(struct rig *rig, const char *task, size_t n)
 {
     const char *tasks[32];
     assert_true(n <= 32);
-    for (size_t i = 0; i < n; i++) tasks[i] = task;
+    for (size_t i = 0; i < n; i++)
+        tasks[i] = task;
     return rig_enqueue(rig, tasks, n);
 }
 
@@ -34,13 +37,14 @@ static void test_a_raised_limit_admits_a_batch_a_turn(void **state)
     assert_string_equal(rig_states(&rig, id, 12), "PSSSSSSSSSSS");
     limit_set(&rig, 20);
     assert_string_equal(rig_states(&rig, id, 12), "PPPPPSSSSSSS");
-    assert_true(rig.next <= rig.boot); /* the rest at once */
+    assert_true(rig.next <= rig.boot);         /* the rest at once */
     int64_t late = ENQUEUE(&rig, "t sem=lic"); /* in the same turn as the next batch: not past those who wait */
     assert_string_equal(rig_states(&rig, id, 12), "PPPPPPPPPSSS");
     assert_int_equal(rig_state(&rig, late), 'S');
     rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 13), "PPPPPPPPPPPPP");
-    for (int64_t i = 1; i < 13; i++) assert_true(rig_task(&rig, id + i).vt > rig_task(&rig, id + i - 1).vt);
+    for (int64_t i = 1; i < 13; i++)
+        assert_true(rig_task(&rig, id + i).vt > rig_task(&rig, id + i - 1).vt);
 }
 
 static void test_what_a_turn_has_left_is_admitted_after_a_restart(void **state)
@@ -52,31 +56,36 @@ static void test_what_a_turn_has_left_is_admitted_after_a_restart(void **state)
     assert_string_equal(rig_states(&rig, id, 8), "PPPSSSSS");
     rig_restart(&rig);
     assert_string_equal(rig_states(&rig, id, 8), "PPPPPSSS");
-    for (int i = 0; i < 2; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 8), "PPPPPPPP");
 }
 
-/* The turn of the end sends a batch of the paused lane's waiters away; who waits behind them gets the slot when they are through. */
+/* The turn of the end sends a batch of the paused lane's waiters away; who waits behind them gets the slot when they
+ * are through. */
 static void test_who_is_paused_gives_way_in_batches(void **state)
 {
     (void)state;
     RIG(rig, 4);
-    int64_t holder = ENQUEUE(&rig, "h sem=lic"), id = wait_for(&rig, "t queue=q sem=lic", 10), last = ENQUEUE(&rig, "z sem=lic");
+    int64_t holder = ENQUEUE(&rig, "h sem=lic"), id = wait_for(&rig, "t queue=q sem=lic", 10),
+            last = ENQUEUE(&rig, "z sem=lic");
     rig_pause(&rig, "q", true);
     rig_order(&rig, CMD_CANCEL, holder);
     assert_int_equal(rig_state(&rig, last), 'S');
     int turns = 0;
-    for (; rig_state(&rig, last) == 'S' && turns < 5; turns++) rig_turn(&rig, NULL, 0);
+    for (; rig_state(&rig, last) == 'S' && turns < 5; turns++)
+        rig_turn(&rig, NULL, 0);
     assert_int_equal(turns, 2);
     assert_true(rig.next > rig.boot); /* and then there is nothing left to do */
     rig_pause(&rig, "q", false);
-    for (int i = 0; i < 4; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 4; i++)
+        rig_turn(&rig, NULL, 0);
     rig_order(&rig, CMD_CANCEL, last);
     assert_string_equal(rig_states(&rig, id, 10), "PSSSSSSSSS");
 }
 
-/* Of two semaphores that are free the queue of one is led by a task that also wants a third: a pause lets those behind it pass, whichever
- * semaphore it is. */
+/* Of two semaphores that are free the queue of one is led by a task that also wants a third: a pause lets those behind
+ * it pass, whichever semaphore it is. */
 static void test_a_pause_looks_at_the_slots_that_have_room(void **state)
 {
     (void)state;
@@ -106,7 +115,8 @@ static void test_slots_are_looked_at_by_name(void **state)
     assert_true(rig_task(&rig, id + 2).vt < rig_task(&rig, id + 1).vt);
 }
 
-/* Somebody leaves the queue from the middle, somebody with a larger priority comes in, and both are seen in the turn that admits. */
+/* Somebody leaves the queue from the middle, somebody with a larger priority comes in, and both are seen in the turn
+ * that admits. */
 static void test_a_queue_that_changes_within_the_turn(void **state)
 {
     (void)state;
@@ -121,7 +131,8 @@ static void test_a_queue_that_changes_within_the_turn(void **state)
     turn[n++] = rig_enqueue_command(&rig, (const char *const[]){ "urgent sem=lic prio=9" }, 1);
     turn[n] = rig_new(&rig, CMD_CANCEL);
     turn[n++]->in.task.task = holder;
-    for (size_t i = 0; i < n; i++) turn[i]->actor = (struct actor){ STR("admin"), STR("default") };
+    for (size_t i = 0; i < n; i++)
+        turn[i]->actor = (struct actor){ STR("admin"), STR("default") };
     rig_turn(&rig, turn, n);
     assert_string_equal(rig_states(&rig, id, 21), "TSTSTSTSTSTSTSTSTSTSP");
     rig_order(&rig, CMD_CANCEL, id + 20);

@@ -1,12 +1,14 @@
-/* The soak: a long life on virtual time, day by day. At its end there are the rows, and the memory is taken, of its first week. What goes
- * by its age goes after KEPT_DAYS here (31 days in the server), so that the first week has seen each thing come and go.
+/* The soak: a long life on virtual time, day by day. At its end there are the rows, and the memory is taken, of its
+ * first week. What goes by its age goes after KEPT_DAYS here (31 days in the server), so that the first week has seen
+ * each thing come and go.
  *
- * Memory: bytes that are allocated, by malloc's own count, and SQLite's by its own. Three things are apart: the table of recent tasks,
- * which has one size for ever and would hide the rest; pages that SQLite keeps of its file, up to the cache_size of pragmas.sql (they
- * are in a place of their own here); archives that were removed, whose names the history has: at most ARCHIVE_BYTES each.
+ * Memory: bytes that are allocated, by malloc's own count, and SQLite's by its own. Three things are apart: the table
+ * of recent tasks, which has one size for ever and would hide the rest; pages that SQLite keeps of its file, up to the
+ * cache_size of pragmas.sql (they are in a place of their own here); archives that were removed, whose names the
+ * history has: at most ARCHIVE_BYTES each.
  *
- * WEIR_SOAK_DAYS: another length. Under test/lib/postgres.py on PostgreSQL. The planted twin (WEIR_PLANTED) has leaks put in, one at a
- * time, and must see each of them. */
+ * WEIR_SOAK_DAYS: another length. Under test/lib/postgres.py on PostgreSQL. The planted twin (WEIR_PLANTED) has leaks
+ * put in, one at a time, and must see each of them. */
 #include <malloc.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -21,9 +23,11 @@
 #define HOUR INT64_C(3600000)
 #define DAY (24 * HOUR)
 
-/* The history grows by design, by as much a day as in its first week. Everything else that the database's own catalogue lists must stay: a
- * table that is added later, too. */
-static const struct { const char *table, *why; } history[] = {
+/* The history grows by design, by as much a day as in its first week. Everything else that the database's own catalogue
+ * lists must stay: a table that is added later, too. */
+static const struct {
+    const char *table, *why;
+} history[] = {
     { "turn", "what happened, in the chain" },
     { "task", "what a task was and how it ended" },
     { "spec", "what it was to run" },
@@ -36,29 +40,35 @@ static const struct { const char *table, *why; } history[] = {
     { "definition", "workflows of revisions" },
 };
 enum {
-    COUNTS_MAX = 64, NAME_BYTES = 40, GROWN_BYTES = 2000,
-    DAYS_FULL = 7,        /* the first week */
+    COUNTS_MAX = 64,
+    NAME_BYTES = 40,
+    GROWN_BYTES = 2000,
+    DAYS_FULL = 7, /* the first week */
     KEPT_DAYS = 2,
-    A_TURN = 50,          /* tasks that one turn works on at most: its memory is kept */
+    A_TURN = 50, /* tasks that one turn works on at most: its memory is kept */
     ARCHIVE_BYTES = 1024,
-    PAGES = 9000, PAGE_BYTES = 4096 + 512, /* more than cache_size allows */
+    PAGES = 9000,
+    PAGE_BYTES = 4096 + 512, /* more than cache_size allows */
 };
 
 struct soak {
     struct rig rig;
-    struct arena polls; /* those that wait */
-    int64_t executor;   /* stays */
-    size_t before;      /* bytes, when nothing was open yet */
+    struct arena polls;      /* those that wait */
+    int64_t executor;        /* stays */
+    size_t before;           /* bytes, when nothing was open yet */
     char grown[GROWN_BYTES]; /* what has, in the end; empty: nothing */
 };
 
 struct measure {
     size_t n;
-    struct { char name[NAME_BYTES]; int64_t rows; } counts[COUNTS_MAX];
+    struct {
+        char name[NAME_BYTES];
+        int64_t rows;
+    } counts[COUNTS_MAX];
     size_t heap, sqlite; /* bytes */
 };
 
-/* --- measures --------------------------------------------------------------------------------------------------------------------- */
+/* --- measures --- */
 
 static void count_add(void *context, const char *name)
 {
@@ -70,12 +80,22 @@ static void count_add(void *context, const char *name)
 static void counts_of_engine(const struct engine *engine, struct measure *m)
 {
     size_t polls = 0;
-    for (const struct list_node *at = engine->parked.first; at; at = at->next) polls++;
-    const struct { const char *name; size_t n; } kept[] = {
-        { "slots in memory", engine->slots.n }, { "their names", engine->slot_names.n }, { "empty slots", engine->slots_empty.n },
-        { "executors in memory", engine->executors.n }, { "their names in memory", engine->executor_names.n },
-        { "grants in memory", engine->lives.n }, { "classes in memory", engine->classes.n }, { "places of classes", engine->n_serving },
-        { "tokens in memory", engine->tokens.by_id.n }, { "polls that wait", polls },
+    for (const struct list_node *at = engine->parked.first; at; at = at->next)
+        polls++;
+    const struct {
+        const char *name;
+        size_t n;
+    } kept[] = {
+        { "slots in memory", engine->slots.n },
+        { "their names", engine->slot_names.n },
+        { "empty slots", engine->slots_empty.n },
+        { "executors in memory", engine->executors.n },
+        { "their names in memory", engine->executor_names.n },
+        { "grants in memory", engine->lives.n },
+        { "classes in memory", engine->classes.n },
+        { "places of classes", engine->n_serving },
+        { "tokens in memory", engine->tokens.by_id.n },
+        { "polls that wait", polls },
     };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         count_add(m, kept[i].name);
@@ -113,7 +133,8 @@ static struct measure measure(struct soak *soak)
     rig_turn(&soak->rig, NULL, 0); /* so that the rig has forgotten the last command */
     rig_turn(&soak->rig, NULL, 0);
     arena_release(&soak->rig.arena);
-    if (!soak->rig.engine->parked.first) arena_release(&soak->polls);
+    if (!soak->rig.engine->parked.first)
+        arena_release(&soak->polls);
     m.sqlite = (size_t)sqlite3_memory_used();
     m.heap = heap_taken() - soak->before - m.sqlite - TASKS_RECENT * sizeof *soak->rig.engine->recent;
     ask_tables(&soak->rig, count_add, &m);
@@ -126,15 +147,16 @@ static struct measure measure(struct soak *soak)
     return m;
 }
 
-/* --- a day ------------------------------------------------------------------------------------------------------------------------ */
+/* --- a day --- */
 
 static void revision(struct rig *rig, const char *archive, int64_t rev)
 {
     struct command *command = rig_new(rig, CMD_REVISION);
     command->in.revision.archive = str_of(archive);
     command->in.revision.row = (struct revision){ .rev = rev, .author = STR("ann"), .message = STR("work") };
-    struct definition_file file = { STR("_workflows/w.yaml"), STR("- {name: build, command: 'true', concurrency: '{archive}@{rev}'}\n"
-                                                                  "- {name: tick, schedule: '0 12 * * *', command: 'true'}\n") };
+    struct definition_file file = { STR("_workflows/w.yaml"),
+        STR("- {name: build, command: 'true', concurrency: '{archive}@{rev}'}\n"
+            "- {name: tick, schedule: '0 12 * * *', command: 'true'}\n") };
     command->in.revision.definition = definition_read(&file, 1, STR(""));
     assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
     definition_release(command->in.revision.definition);
@@ -151,7 +173,9 @@ static void archive_add(struct rig *rig, const char *name)
 static void token_day(struct rig *rig, const char *name)
 {
     struct command *command = rig_new(rig, CMD_TOKEN_CREATE);
-    struct token row = { .name = str_of(name), .tenant = STR("default"), .scopes = SCOPE_READ, .expires = rig->wall + 6 * HOUR };
+    struct token row = {
+        .name = str_of(name), .tenant = STR("default"), .scopes = SCOPE_READ, .expires = rig->wall + 6 * HOUR
+    };
     snprintf((char *)row.hash, sizeof row.hash, "%s", name);
     command->in.token_create.token = row;
     assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
@@ -160,7 +184,8 @@ static void token_day(struct rig *rig, const char *name)
 static void all_done(struct rig *rig, int64_t executor)
 {
     for (struct command *poll; (poll = rig_poll(rig, executor, 8))->out.poll.n_grants;)
-        for (size_t i = 0; i < poll->out.poll.n_grants; i++) rig_finish(rig, poll->out.poll.grants[i].fence, 0, -1);
+        for (size_t i = 0; i < poll->out.poll.n_grants; i++)
+            rig_finish(rig, poll->out.poll.grants[i].fence, 0, -1);
 }
 
 /* On a shared store a server has a turn every second: it sleeps through most of these hours. */
@@ -213,8 +238,8 @@ static void a_day(struct soak *soak, int day)
         token_day(rig, name);
         snprintf(text, sizeof text, "t conc=pull-request-%s unique=u-%s sem=machine-%s", name, name, name);
         snprintf(never, sizeof never, "never label=pool:%s", name);
-        struct command *command =
-            rig_enqueue_command(rig, (const char *const[]){ text, "n kind=", "after after=0 conc=deploy label=os:linux", never }, 4);
+        struct command *command = rig_enqueue_command(
+            rig, (const char *const[]){ text, "n kind=", "after after=0 conc=deploy label=os:linux", never }, 4);
         snprintf(key, sizeof key, "key-%s", name);
         command->idempotency.key = str_of(key);
         command->idempotency.route = STR("POST /v1/tasks");
@@ -242,7 +267,7 @@ static void a_day(struct soak *soak, int day)
     arena_reset(&rig->arena);
 }
 
-/* --- a long life ------------------------------------------------------------------------------------------------------------------ */
+/* --- a long life --- */
 
 static bool no_more(size_t before, size_t after, size_t a_few)
 {
@@ -252,14 +277,16 @@ static bool no_more(size_t before, size_t after, size_t a_few)
 static const char *why_grows(const char *table)
 {
     for (size_t i = 0; i < sizeof history / sizeof *history; i++)
-        if (strcmp(table, history[i].table) == 0) return history[i].why;
+        if (strcmp(table, history[i].table) == 0)
+            return history[i].why;
     return NULL;
 }
 
 static int64_t rows_of(const struct measure *m, const char *name)
 {
     for (size_t i = 0; i < m->n; i++)
-        if (strcmp(m->counts[i].name, name) == 0) return m->counts[i].rows;
+        if (strcmp(m->counts[i].name, name) == 0)
+            return m->counts[i].rows;
     fail_msg("no table %s", name);
     return 0;
 }
@@ -267,7 +294,8 @@ static int64_t rows_of(const struct measure *m, const char *name)
 static void grown_add(struct soak *soak, const char *what, size_t before, size_t after)
 {
     size_t n = strlen(soak->grown);
-    snprintf(soak->grown + n, GROWN_BYTES - n, "%s%s: %zu after day %d, then %zu", n ? "; " : "", what, before, DAYS_FULL, after);
+    snprintf(soak->grown + n, GROWN_BYTES - n, "%s%s: %zu after day %d, then %zu", n ? "; " : "", what, before,
+        DAYS_FULL, after);
 }
 
 static void compare(struct soak *soak, const struct measure *full, const struct measure *last, int days)
@@ -277,15 +305,21 @@ static void compare(struct soak *soak, const struct measure *full, const struct 
         const char *name = full->counts[i].name;
         int64_t before = full->counts[i].rows, after = last->counts[i].rows;
         bool grows = why_grows(name) != NULL;
-        int64_t bound = before * (grows ? days : DAYS_FULL + 1) / (DAYS_FULL + 1); /* what it has had until then, a day */
-        if (!no_more((size_t)bound, (size_t)after, 2)) grown_add(soak, name, (size_t)before, (size_t)after);
+        /* what it has had until then, a day */
+        int64_t bound = before * (grows ? days : DAYS_FULL + 1) / (DAYS_FULL + 1);
+        if (!no_more((size_t)bound, (size_t)after, 2))
+            grown_add(soak, name, (size_t)before, (size_t)after);
         print_message("%s%s %d, %d%s", i ? "; " : "rows: ", name, (int)before, (int)after, grows ? " (grows)" : "");
     }
     size_t archives = (size_t)(rows_of(last, "archive") - rows_of(full, "archive"));
-    if (!no_more(full->heap, last->heap, archives * ARCHIVE_BYTES)) grown_add(soak, "bytes of memory", full->heap, last->heap);
-    if (!no_more(full->sqlite, last->sqlite, 0)) grown_add(soak, "bytes of SQLite's memory", full->sqlite, last->sqlite);
-    print_message("\nafter day %d: %zu bytes of memory, and %zu of SQLite; after day %d: %zu, with %zu archives more, and %zu of SQLite; "
-                  "its pages: %zu\n", DAYS_FULL, full->heap, full->sqlite, days - 1, last->heap, archives, last->sqlite, pages_taken());
+    if (!no_more(full->heap, last->heap, archives * ARCHIVE_BYTES))
+        grown_add(soak, "bytes of memory", full->heap, last->heap);
+    if (!no_more(full->sqlite, last->sqlite, 0))
+        grown_add(soak, "bytes of SQLite's memory", full->sqlite, last->sqlite);
+    print_message("\nafter day %d: %zu bytes of memory, and %zu of SQLite; after day %d: %zu, with %zu archives more, "
+                  "and %zu of SQLite; "
+                  "its pages: %zu\n",
+        DAYS_FULL, full->heap, full->sqlite, days - 1, last->heap, archives, last->sqlite, pages_taken());
 }
 
 static void a_long_life(struct soak *soak, int days)
@@ -296,7 +330,8 @@ static void a_long_life(struct soak *soak, int days)
     archive_add(&soak->rig, "docs");
     for (int day = 0; day < days; day++) {
         a_day(soak, day);
-        if (day == DAYS_FULL) full = measure(soak);
+        if (day == DAYS_FULL)
+            full = measure(soak);
     }
     struct measure last = measure(soak);
     compare(soak, &full, &last, days);
@@ -311,9 +346,12 @@ static int days_of(int usual)
 static struct soak soak_new(void)
 {
     assert_true(sqlite3_memory_used() < 1000); /* what was open before has given back all */
-    const char *fast = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : NULL; /* 17,000 commits, each of them synced */
-    return (struct soak){ .rig = { .keys_ms = KEPT_DAYS * DAY, .silent_ms = KEPT_DAYS * DAY, .batch = A_TURN, .under = fast },
-                          .before = heap_taken() };
+    /* 17,000 commits, each of them synced */
+    const char *fast = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : NULL;
+    return (struct soak){
+        .rig = { .keys_ms = KEPT_DAYS * DAY, .silent_ms = KEPT_DAYS * DAY, .batch = A_TURN, .under = fast },
+        .before = heap_taken()
+    };
 }
 
 static void soak_close(struct soak *soak)
@@ -330,8 +368,9 @@ static void counted_exactly(char **argv)
         setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mxfast=0", 1);
         execv("/proc/self/exe", argv);
     }
-    if (sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 1) || sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header) || header + 4096 > PAGE_BYTES ||
-        sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages, PAGE_BYTES, PAGES) || sqlite3_initialize()) {
+    if (sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 1) || sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header) ||
+        header + 4096 > PAGE_BYTES || sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages, PAGE_BYTES, PAGES) ||
+        sqlite3_initialize()) {
         fprintf(stderr, "SQLite doesn't count its memory\n");
         exit(1);
     }
@@ -343,10 +382,13 @@ static void test_a_year_takes_no_more_than_its_first_week(void **state)
 {
     (void)state;
     struct soak soak __attribute__((cleanup(soak_close))) = soak_new();
-    if (getenv("WEIR_TEST_POSTGRES")) postgres_open(&soak.rig, "soak");
-    else rig_open(&soak.rig);
+    if (getenv("WEIR_TEST_POSTGRES"))
+        postgres_open(&soak.rig, "soak");
+    else
+        rig_open(&soak.rig);
     a_long_life(&soak, days_of(soak.rig.url ? 14 : 365));
-    if (soak.grown[0]) fail_msg("%s", soak.grown);
+    if (soak.grown[0])
+        fail_msg("%s", soak.grown);
 }
 
 int main(int argc, char **argv)
@@ -372,7 +414,11 @@ int __lsan_is_turned_off(void)
 static void test_each_leak_is_seen(void **state)
 {
     (void)state;
-    static const struct { enum plant plant; const char *seen; int days; } leaks[] = {
+    static const struct {
+        enum plant plant;
+        const char *seen;
+        int days;
+    } leaks[] = {
         { PLANT_token_kept, "token: ", 14 },
         { PLANT_key_kept, "idempotency: ", 14 },
         { PLANT_empty_slot_kept, "slot: ", 14 },
@@ -389,7 +435,8 @@ static void test_each_leak_is_seen(void **state)
         a_long_life(&soak, days_of(leaks[i].days));
         plant_selected = PLANT_none;
         print_message("seen: %s\n\n", soak.grown);
-        if (!strstr(soak.grown, leaks[i].seen)) fail_msg("leak %zu isn't seen as '%s': %s", i + 1, leaks[i].seen, soak.grown);
+        if (!strstr(soak.grown, leaks[i].seen))
+            fail_msg("leak %zu isn't seen as '%s': %s", i + 1, leaks[i].seen, soak.grown);
     }
 }
 

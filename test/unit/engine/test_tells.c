@@ -1,5 +1,5 @@
-/* Who waits for a task is told of its end a batch a turn: however many wait, however far the end goes on, no turn grows. With one engine on
- * SQLite, and with one and two on PostgreSQL. Runs under test/lib/postgres.py. */
+/* Who waits for a task is told of its end a batch a turn: however many wait, however far the end goes on, no turn
+ * grows. With one engine on SQLite, and with one and two on PostgreSQL. Runs under test/lib/postgres.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,17 @@ static int64_t make(struct rig *rig, const char *text, int64_t first, size_t n, 
         const char *tasks[100];
         size_t some = chain ? 1 : n - made < 100 ? n - made : 100;
         for (size_t i = 0; i < some; i++) {
-            if (first) snprintf(texts[i], sizeof texts[i], "%s%lld", text, (long long)first);
-            else snprintf(texts[i], sizeof texts[i], "%s", text);
+            if (first)
+                snprintf(texts[i], sizeof texts[i], "%s%lld", text, (long long)first);
+            else
+                snprintf(texts[i], sizeof texts[i], "%s", text);
             tasks[i] = texts[i];
         }
         int64_t got = rig_enqueue(rig, tasks, some);
-        if (!id) id = got;
-        if (chain) first = got;
+        if (!id)
+            id = got;
+        if (chain)
+            first = got;
         made += some;
     }
     return id;
@@ -44,7 +48,8 @@ static int64_t make(struct rig *rig, const char *text, int64_t first, size_t n, 
 static size_t count(struct rig *rig, int64_t id, size_t n, char letter)
 {
     size_t found = 0;
-    for (size_t i = 0; i < n; i++) found += rig_state(rig, id + (int64_t)i) == letter;
+    for (size_t i = 0; i < n; i++)
+        found += rig_state(rig, id + (int64_t)i) == letter;
     return found;
 }
 
@@ -69,7 +74,8 @@ static void test_successors_go_on_a_batch_a_turn(void **state)
     assert_true(rig.next <= rig.boot); /* the rest at once */
     char late[32];
     snprintf(late, sizeof late, "late after=#%lld", (long long)first);
-    int64_t last = ENQUEUE(&rig, late, "other"); /* others are served meanwhile, and who comes now is told in its turn */
+    /* others are served meanwhile, and who comes now is told in its turn */
+    int64_t last = ENQUEUE(&rig, late, "other");
     assert_string_equal(rig_states(&rig, id, MANY), "PPPPPPPPSSSS");
     assert_string_equal(rig_states(&rig, last, 2), "SP");
     rig_turn(&rig, NULL, 0);
@@ -77,7 +83,8 @@ static void test_successors_go_on_a_batch_a_turn(void **state)
     assert_string_equal(rig_states(&rig, id, MANY), "PPPPPPPPPPPP");
     assert_string_equal(rig_states(&rig, last, 2), "PP");
     assert_int_equal(rig_task(&rig, first).holds, 0);
-    for (int64_t i = 1; i < MANY; i++) assert_true(rig_task(&rig, id + i).vt > rig_task(&rig, id + i - 1).vt);
+    for (int64_t i = 1; i < MANY; i++)
+        assert_true(rig_task(&rig, id + i).vt > rig_task(&rig, id + i - 1).vt);
     rig_turn(&rig, NULL, 0);
     assert_true(rig.next > rig.boot); /* and nothing is left to do */
 }
@@ -93,7 +100,8 @@ static void test_a_restart_goes_on_with_the_rest(void **state)
     assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none);
     assert_string_equal(rig_states(&rig, id, 7), "FFSSSSS");
     rig_restart(&rig);
-    for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 7), "FFFFFFF");
     assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none); /* the same answer as then */
 }
@@ -102,9 +110,11 @@ static void test_a_restart_goes_on_with_the_rest(void **state)
 static void test_a_chain_is_walked_in_batches(void **state)
 {
     (void)state;
-    static const struct { const char *task; int64_t exit; char end; } table[] = {
-        { "t depends=#", 1, 'F' }, { "t kind=none after=#", 0, 'D' }
-    };
+    static const struct {
+        const char *task;
+        int64_t exit;
+        char end;
+    } table[] = { { "t depends=#", 1, 'F' }, { "t kind=none after=#", 0, 'D' } };
     for (size_t k = 0; k < 2; k++) {
         RIG(rig, 4);
         int64_t first;
@@ -114,12 +124,14 @@ static void test_a_chain_is_walked_in_batches(void **state)
         assert_int_equal(rig_finish(&rig, fence, table[k].exit, -1), ERR_none);
         assert_int_equal(count(&rig, id, MANY, table[k].end), 4);
         rig_restart(&rig);
-        for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+        for (int i = 0; i < 3; i++)
+            rig_turn(&rig, NULL, 0);
         assert_int_equal(count(&rig, id, MANY, table[k].end), MANY);
     }
 }
 
-/* Retried before all know that it had failed: those who were told wait for it again, the others still do; nobody counts it twice. */
+/* Retried before all know that it had failed: those who were told wait for it again, the others still do; nobody counts
+ * it twice. */
 static void test_a_retry_before_all_are_told(void **state)
 {
     (void)state;
@@ -134,21 +146,26 @@ static void test_a_retry_before_all_are_told(void **state)
     assert_string_equal(rig_states(&rig, id, 5), "FFSSS");
     assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
     assert_string_equal(rig_states(&rig, id, 5), "SSSSS");
-    for (int i = 0; i < 4; i++) rig_turn(&rig, NULL, 0);
-    for (int64_t i = 0; i < 5; i++) assert_int_equal(rig_task(&rig, id + i).waits, 2);
+    for (int i = 0; i < 4; i++)
+        rig_turn(&rig, NULL, 0);
+    for (int64_t i = 0; i < 5; i++)
+        assert_int_equal(rig_task(&rig, id + i).waits, 2);
     e = rig_executor(&rig, "e", NULL);
-    for (int i = 0; i < 2; i++) assert_int_equal(rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1), ERR_none);
-    for (int i = 0; i < 8; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1), ERR_none);
+    for (int i = 0; i < 8; i++)
+        rig_turn(&rig, NULL, 0);
     assert_string_equal(rig_states(&rig, id, 5), "PPPPP");
 }
 
 static void turns(struct rig *rig, int n)
 {
-    for (int i = 0; i < n; i++) rig_turn(rig, NULL, 0);
+    for (int i = 0; i < n; i++)
+        rig_turn(rig, NULL, 0);
 }
 
-/* Those who had ended because of what is retried come back a batch a turn: side by side or one behind the other, also when the server ends
- * between, and the task itself goes on meanwhile. */
+/* Those who had ended because of what is retried come back a batch a turn: side by side or one behind the other, also
+ * when the server ends between, and the task itself goes on meanwhile. */
 static void test_a_retry_brings_dependents_back_in_batches(void **state)
 {
     (void)state;
@@ -168,7 +185,8 @@ static void test_a_retry_brings_dependents_back_in_batches(void **state)
         assert_in_range(count(&rig, id, MANY, 'S'), 4, 8);
         rig_restart(&rig);
         e = rig_executor(&rig, "e", NULL);
-        assert_int_equal(rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1), ERR_none); /* it is done before all are back */
+        /* it is done before all are back */
+        assert_int_equal(rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1), ERR_none);
         turns(&rig, 2 * MANY);
         assert_int_equal(count(&rig, id, MANY, 'P'), chain ? 1 : MANY);
         assert_int_equal(count(&rig, id, MANY, 'S'), chain ? MANY - 1 : 0);
@@ -201,7 +219,8 @@ static void test_a_retry_that_fails_before_all_are_back(void **state)
     assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
     turns(&rig, 12);
     assert_string_equal(rig_states(&rig, id, 7), "SSSSSSS");
-    for (int64_t i = 0; i < 7; i++) assert_int_equal(rig_task(&rig, id + i).waits, 2);
+    for (int64_t i = 0; i < 7; i++)
+        assert_int_equal(rig_task(&rig, id + i).waits, 2);
 }
 
 /* Executors that fall silent together: a batch of their jobs is given up in each turn. */
@@ -221,7 +240,8 @@ static void test_leases_lapse_in_batches(void **state)
     rig_turn(&rig, NULL, 0);
     assert_int_equal(count(&rig, id, MANY, 'X'), MANY - 4);
     assert_true(rig.next <= rig.boot);
-    for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        rig_turn(&rig, NULL, 0);
     assert_int_equal(count(&rig, id, MANY, 'X'), 0);
 }
 
@@ -233,7 +253,8 @@ static int64_t executors(struct rig *rig, size_t n)
         char name[24];
         snprintf(name, sizeof name, "e%zu", i);
         int64_t made = rig_executor(rig, name, NULL);
-        if (!id) id = made;
+        if (!id)
+            id = made;
     }
     return id;
 }
@@ -242,18 +263,21 @@ static int64_t executors(struct rig *rig, size_t n)
 static void heard(struct rig *rig, int64_t first, size_t n)
 {
     struct command **polls = ARENA_ARRAY(&rig->arena, struct command *, n);
-    for (size_t i = 0; i < n; i++) polls[i] = rig_poll_command(rig, first + (int64_t)i, 0, -1, NULL, 0);
+    for (size_t i = 0; i < n; i++)
+        polls[i] = rig_poll_command(rig, first + (int64_t)i, 0, -1, NULL, 0);
     rig_turn(rig, polls, n);
 }
 
 static size_t active(struct rig *rig)
 {
     size_t n = 0;
-    MAP_EACH(&rig->engine->executors, e) n += ((const struct known_executor *)e->value)->row.state == EXECUTOR_ACTIVE;
+    MAP_EACH (&rig->engine->executors, e)
+        n += ((const struct known_executor *)e->value)->row.state == EXECUTOR_ACTIVE;
     return n;
 }
 
-/* Executors that fall silent together are given up a batch a turn; those that are left are found after a restart, too. */
+/* Executors that fall silent together are given up a batch a turn; those that are left are found after a restart, too.
+ */
 static void test_silent_executors_are_lost_in_batches(void **state)
 {
     (void)state;
@@ -271,17 +295,19 @@ static void test_silent_executors_are_lost_in_batches(void **state)
     assert_true(rig.next > rig.boot);
     rig_pass(&rig, 2900);
     assert_int_equal(active(&rig), 0);
-    for (int64_t i = 0; i < MANY; i++) (void)rig_poll(&rig, id + i, 1); /* heard again */
+    for (int64_t i = 0; i < MANY; i++)
+        (void)rig_poll(&rig, id + i, 1); /* heard again */
     assert_int_equal(active(&rig), MANY);
     rig.boot += 3100;
     rig_turn(&rig, NULL, 0);
     assert_int_equal(active(&rig), MANY - 4);
     rig_restart(&rig);
-    for (int i = 0; i < 8; i++) rig_pass(&rig, 900);
+    for (int i = 0; i < 8; i++)
+        rig_pass(&rig, 900);
     assert_int_equal(active(&rig), 0);
 }
 
-/* --- how large a turn is --------------------------------------------------------------------------------------------------------- */
+/* --- how large a turn is --- */
 
 static struct rig_largest largest_turn(struct rig *rig, struct fence fence, int64_t exit)
 {
@@ -303,9 +329,12 @@ static struct rig_largest cascade(struct rig *rig, const char *task, size_t n, b
 /* The largest turn of a cascade of N is that of one of 4N. */
 static void cascades(const char *url_small, const char *url_large)
 {
-    static const struct { const char *task; bool chain; int64_t exit; char end; } table[] = {
-        { "t after=#", false, 0, 'P' }, { "t depends=#", false, 1, 'F' }, { "t depends=#", true, 1, 'F' }
-    };
+    static const struct {
+        const char *task;
+        bool chain;
+        int64_t exit;
+        char end;
+    } table[] = { { "t after=#", false, 0, 'P' }, { "t depends=#", false, 1, 'F' }, { "t depends=#", true, 1, 'F' } };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
         struct rig_largest most[2];
         const char *urls[] = { url_small, url_large };
@@ -422,10 +451,11 @@ static void test_no_turn_grows_with_executors_that_are_heard(void **state)
         rig_close(&b);
         rig_close(&a);
     }
-    if (bytes[1] > bytes[0] * 5 / 4) fail_msg("a turn of %zu bytes became one of %zu", bytes[0], bytes[1]);
+    if (bytes[1] > bytes[0] * 5 / 4)
+        fail_msg("a turn of %zu bytes became one of %zu", bytes[0], bytes[1]);
 }
 
-/* --- two engines ----------------------------------------------------------------------------------------------------------------- */
+/* --- two engines --- */
 
 /* a tells the first ones and is gone: b, which has the timers after a while, tells the others. */
 static void test_another_server_goes_on_with_the_rest(void **state)
@@ -441,14 +471,15 @@ static void test_another_server_goes_on_with_the_rest(void **state)
     int64_t id = make(&b, "t after=#", first, 7, false);
     assert_int_equal(rig_finish(&a, fence, 0, -1), ERR_none);
     assert_string_equal(rig_states(&b, id, 7), "PPSSSSS");
-    for (int i = 0; i < 30; i++) rig_pass(&b, 1000);
+    for (int i = 0; i < 30; i++)
+        rig_pass(&b, 1000);
     assert_string_equal(rig_states(&b, id, 7), "PPPPPPP");
     rig_close(&b);
     rig_close(&a);
 }
 
-/* A hold that is taken away and put back in one turn stands once among those of its lane: its task, which ends at the first look, isn't
- * told of a second time when the lane is looked at again. */
+/* A hold that is taken away and put back in one turn stands once among those of its lane: its task, which ends at the
+ * first look, isn't told of a second time when the lane is looked at again. */
 static void test_an_end_is_told_once(void **state)
 {
     (void)state;
@@ -458,12 +489,15 @@ static void test_an_end_is_told_once(void **state)
     struct command *turn[5];
     for (size_t i = 0; i < 5; i++) {
         turn[i] = rig_new(&rig, i == 0 ? CMD_CANCEL : i == 1 ? CMD_RETRY : CMD_LANE_PAUSE);
-        if (i < 2) turn[i]->in.task.task = id;
-        else turn[i]->in.pause.lane = STR("default");
+        if (i < 2)
+            turn[i]->in.task.task = id;
+        else
+            turn[i]->in.pause.lane = STR("default");
     }
     turn[3]->in.pause.pause = true; /* resumed, paused, resumed: it is looked at twice */
     rig_turn(&rig, turn, 5);
-    for (size_t i = 0; i < 5; i++) assert_int_equal(turn[i]->err.code, ERR_none);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(turn[i]->err.code, ERR_none);
     assert_string_equal(rig_states(&rig, id, 3), "DPS");
     assert_int_equal(rig_task(&rig, id + 2).waits, 1);
 }

@@ -1,5 +1,5 @@
-/* Who takes a turn: the loop itself a small and quick one, the engine's thread all others; either way each command is answered once, on
- * the loop's thread, and what falls due comes without commands. */
+/* Who takes a turn: the loop itself a small and quick one, the engine's thread all others; either way each command is
+ * answered once, on the loop's thread, and what falls due comes without commands. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static bool commit_watched(struct store *store, const struct changes *changes, s
 {
     atomic_fetch_add(pthread_equal(pthread_self(), watched.loop_thread) ? &watched.by_loop : &watched.by_thread, 1);
     int ms = atomic_load(&watched.sleep_ms);
-    if (ms) usleep((useconds_t)ms * 1000);
+    if (ms)
+        usleep((useconds_t)ms * 1000);
     return watched.commit(store, changes, err);
 }
 
@@ -42,7 +43,8 @@ static struct loop *bed_open(struct rig *rig)
     watched.loop_thread = pthread_self();
     atomic_store(&watched.sleep_ms, 0);
     struct loop *loop = loop_new();
-    if (!engine_start(rig->engine, loop, NULL, NULL, NULL, &err)) fail_msg("engine_start: %s", err.text);
+    if (!engine_start(rig->engine, loop, NULL, NULL, NULL, &err))
+        fail_msg("engine_start: %s", err.text);
     answers = answers_elsewhere = 0;
     return loop;
 }
@@ -73,19 +75,22 @@ static void submit(struct rig *rig, struct command *command)
 static struct command *tasks_command(struct rig *rig, size_t n)
 {
     const char **names = ARENA_ARRAY(&rig->arena, const char *, n);
-    for (size_t i = 0; i < n; i++) names[i] = "t kind=none";
+    for (size_t i = 0; i < n; i++)
+        names[i] = "t kind=none";
     return rig_enqueue_command(rig, names, n);
 }
 
 static void arenas_release(struct command **commands, size_t n)
 {
-    for (size_t i = 0; i < n; i++) arena_release(commands[i]->arena);
+    for (size_t i = 0; i < n; i++)
+        arena_release(commands[i]->arena);
 }
 
 static void wait_answers(struct loop *loop, unsigned wanted)
 {
     int64_t until = clock_boot_ms() + DEADLINE_MS;
-    while (answers < wanted && clock_boot_ms() < until) loop_step(loop, 20);
+    while (answers < wanted && clock_boot_ms() < until)
+        loop_step(loop, 20);
     assert_int_equal(answers, wanted);
     assert_int_equal(answers_elsewhere, 0);
 }
@@ -116,8 +121,10 @@ static void small_ones_are_the_loops(void **state)
     first_turn_over(&rig);
     turns_done(&by_loop, &by_thread);
     struct command *commands[4];
-    for (size_t i = 0; i < 4; i++) commands[i] = tasks_command(&rig, 1);
-    for (size_t i = 0; i < 4; i++) submit(&rig, commands[i]);
+    for (size_t i = 0; i < 4; i++)
+        commands[i] = tasks_command(&rig, 1);
+    for (size_t i = 0; i < 4; i++)
+        submit(&rig, commands[i]);
     loop_step(loop, 0); /* one iteration: one turn for all of them, answered within it */
     assert_int_equal(answers, 4);
     turns_done(&by_loop, &by_thread);
@@ -164,8 +171,9 @@ static void a_slow_store_is_the_threads(void **state)
         wait_answers(loop, n + 1);
         turns_done(&last, &by_thread);
     }
-    if (clock_boot_us() - begun < 190 * 1000) assert_true(last > 0); /* else the machine itself is slow */
-    engine_stop(rig.engine); /* before what answers are put into goes */
+    if (clock_boot_us() - begun < 190 * 1000)
+        assert_true(last > 0); /* else the machine itself is slow */
+    engine_stop(rig.engine);   /* before what answers are put into goes */
     arenas_release(commands, n);
     bed_close(&rig, loop);
 }
@@ -177,12 +185,16 @@ static void both_at_once(void **state)
     unsigned by_loop, by_thread;
     (void)state;
     struct loop *loop = bed_open(&rig);
-    for (size_t i = 0; i < MANY; i++) commands[i] = tasks_command(&rig, i % 97 == 0 ? LARGE : 1 + i % 3);
+    for (size_t i = 0; i < MANY; i++)
+        commands[i] = tasks_command(&rig, i % 97 == 0 ? LARGE : 1 + i % 3);
     for (size_t i = 0; i < MANY; i++) {
         submit(&rig, commands[i]);
-        if (i % 5 == 0) loop_step(loop, 0);
-        if (i % 11 == 0) engine_wake(rig.engine);
-        if (i % 50 == 49) wait_answers(loop, (unsigned)i + 1); /* the thread rests: small ones are the loop's again */
+        if (i % 5 == 0)
+            loop_step(loop, 0);
+        if (i % 11 == 0)
+            engine_wake(rig.engine);
+        if (i % 50 == 49)
+            wait_answers(loop, (unsigned)i + 1); /* the thread rests: small ones are the loop's again */
     }
     wait_answers(loop, MANY);
     turns_done(&by_loop, &by_thread);
@@ -200,7 +212,8 @@ static void both_at_once(void **state)
     bed_close(&rig, loop);
 }
 
-/* A poll that the loop's turn has parked is answered when its time is over, although the thread slept for longer when it came. */
+/* A poll that the loop's turn has parked is answered when its time is over, although the thread slept for longer when
+ * it came. */
 static void what_falls_due_comes_by_itself(void **state)
 {
     struct rig rig = { 0 };
@@ -255,8 +268,8 @@ static void a_time_that_comes_during_a_turn_is_not_missed(void **state)
     bed_close(&rig, loop);
 }
 
-/* Five hundred results and a poll for as many tasks, come at the same moment: the poll has a turn of its own, and the results the one after
- * it. */
+/* Five hundred results and a poll for as many tasks, come at the same moment: the poll has a turn of its own, and the
+ * results the one after it. */
 static void many_results_and_polls_go_apart(void **state)
 {
     enum { EACH = 500 };
@@ -264,7 +277,8 @@ static void many_results_and_polls_go_apart(void **state)
     (void)state;
     struct loop *loop = bed_open(&rig);
     const char **names = ARENA_ARRAY(&rig.arena, const char *, 2 * EACH);
-    for (size_t i = 0; i < 2 * EACH; i++) names[i] = "t";
+    for (size_t i = 0; i < 2 * EACH; i++)
+        names[i] = "t";
     struct command *first[] = { rig_new(&rig, CMD_REGISTER), rig_enqueue_command(&rig, names, 2 * EACH), NULL };
     first[0]->in.reg.executor = (struct executor){ .name = STR("e"), .slots = 2 * EACH, .kinds = ~0u };
     submit(&rig, first[0]);
@@ -292,19 +306,22 @@ static void many_results_and_polls_go_apart(void **state)
     engine_submit_all(rig.engine, both, 2);
     wait_answers(loop, 5);
     assert_int_equal(both[1].out.poll.n_grants, EACH);
-    for (size_t i = 0; i < EACH; i++) assert_int_equal(items[i].code, ERR_none);
+    for (size_t i = 0; i < EACH; i++)
+        assert_int_equal(items[i].code, ERR_none);
     engine_stop(rig.engine); /* before what answers are put into goes */
-    struct task ended = rig_task(&rig, items[0].fence.task), taken = rig_task(&rig, both[1].out.poll.grants[0].fence.task);
+    struct task ended = rig_task(&rig, items[0].fence.task),
+                taken = rig_task(&rig, both[1].out.poll.grants[0].fence.task);
     assert_int_equal(ended.state, STATE_D);
     assert_int_equal(taken.state, STATE_X);
     assert_true(ended.last_turn > taken.last_turn);
-    for (size_t i = 0; i < 2; i++) arena_release(both[i].arena);
+    for (size_t i = 0; i < 2; i++)
+        arena_release(both[i].arena);
     arenas_release(first, 3);
     bed_close(&rig, loop);
 }
 
-/* The loop stands still for more than two leases (a read that waits for the database), while turns go on: the executor couldn't be heard,
- * so its job isn't given up. When the loop turns and nobody speaks, it is. */
+/* The loop stands still for more than two leases (a read that waits for the database), while turns go on: the executor
+ * couldn't be heard, so its job isn't given up. When the loop turns and nobody speaks, it is. */
 static void a_loop_that_stands_still_ends_no_lease(void **state)
 {
     enum { LEASE_MS = 3000 };
@@ -329,7 +346,8 @@ static void a_loop_that_stands_still_ends_no_lease(void **state)
     }
     engine_counters(rig.engine, &counters);
     assert_int_equal(counters.lost, 0);
-    for (begun = clock_boot_ms(); clock_boot_ms() - begun < LEASE_MS / 2;) loop_step(loop, 20);
+    for (begun = clock_boot_ms(); clock_boot_ms() - begun < LEASE_MS / 2;)
+        loop_step(loop, 20);
     engine_counters(rig.engine, &counters);
     assert_int_equal(counters.lost, 0); /* it has a lease's time to speak */
     while (counters.lost == 0 && clock_boot_ms() - begun < DEADLINE_MS) {

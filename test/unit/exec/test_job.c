@@ -22,11 +22,28 @@ static void sample(struct job *job, char **argv, char **envp)
     envp[0] = env0;
     envp[1] = NULL;
     *job = (struct job){
-        .task = 42, .fence = STR("inc-42-00000001"), .holds = true, .timeout_ms = 1500, .grace_ms = 5000,
-        .limits = { 1, 2, 3, 4, 5, 6 }, .log_bytes_max = (uint64_t)64 << 20, .argv = argv, .envp = envp, .script = STR("echo\n"),
-        .needs = STR("{}"), .container = container, .refusal = STR("why"), .refusal_exit = 126,
-        .checkout = { .kind = ARCHIVE_GIT, .archive = STR("ark"), .url = STR("/r"), .commit = STR("abc"), .rev = 7, .copy = true },
-        .strict = true, .artifacts = envp,
+        .task = 42,
+        .fence = STR("inc-42-00000001"),
+        .holds = true,
+        .timeout_ms = 1500,
+        .grace_ms = 5000,
+        .limits = { 1, 2, 3, 4, 5, 6 },
+        .log_bytes_max = (uint64_t)64 << 20,
+        .argv = argv,
+        .envp = envp,
+        .script = STR("echo\n"),
+        .needs = STR("{}"),
+        .container = container,
+        .refusal = STR("why"),
+        .refusal_exit = 126,
+        .checkout = { .kind = ARCHIVE_GIT,
+            .archive = STR("ark"),
+            .url = STR("/r"),
+            .commit = STR("abc"),
+            .rev = 7,
+            .copy = true },
+        .strict = true,
+        .artifacts = envp,
     };
 }
 
@@ -58,7 +75,8 @@ static void comes_back(void **state)
     assert_true(str_eq(out.refusal, in.refusal));
     assert_int_equal(out.refusal_exit, 126);
     assert_true(out.checkout.kind == ARCHIVE_GIT && out.checkout.rev == 7 && out.checkout.copy && out.strict);
-    assert_true(str_eqz(out.checkout.archive, "ark") && str_eqz(out.checkout.url, "/r") && str_eqz(out.checkout.commit, "abc"));
+    assert_true(
+        str_eqz(out.checkout.archive, "ark") && str_eqz(out.checkout.url, "/r") && str_eqz(out.checkout.commit, "abc"));
     assert_string_equal(out.artifacts[0], "A=b");
     assert_null(out.artifacts[1]);
 

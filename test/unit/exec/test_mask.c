@@ -102,7 +102,7 @@ static void nothing_else_is_changed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_form_in_every_cut), cmocka_unit_test(base64_wherever_it_begins),
-        cmocka_unit_test(nothing_else_is_changed) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_form_in_every_cut),
+        cmocka_unit_test(base64_wherever_it_begins), cmocka_unit_test(nothing_else_is_changed) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

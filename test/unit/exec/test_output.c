@@ -66,8 +66,8 @@ static void output_grows(void **state)
 static void base64(void **state)
 {
     (void)state;
-    static const char *const rows[][2] = { { "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" },
-        { "\xff\xfe\xfb", "//77" } };
+    static const char *const rows[][2] = { { "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" },
+        { "foob", "Zm9vYg==" }, { "\xff\xfe\xfb", "//77" } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct buf out;
         buf_init(&out, 100);

@@ -1,4 +1,5 @@
-/* Spawning, reaping and killing in this very process, which is made a subreaper; the working directory emptied of what is hard to remove.
+/* Spawning, reaping and killing in this very process, which is made a subreaper; the working directory emptied of what
+ * is hard to remove.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -153,7 +154,8 @@ static void directory(void **state)
 {
     (void)state;
     char sh[] = "sh", c[] = "-c",
-         mess[] = "mkdir a; touch a/x .h; chmod 0 a; ln -s /etc l; mkfifo f; i=0; while [ $i -lt 200 ]; do mkdir d; cd d; i=$((i+1)); done";
+         mess[] = "mkdir a; touch a/x .h; chmod 0 a; ln -s /etc l; mkfifo f; i=0; while [ $i -lt 200 ]; do mkdir d; cd "
+                  "d; i=$((i+1)); done";
     char *argv[] = { sh, c, mess, NULL };
     assert_int_equal(run(argv, plain_env).wait_status, 0);
     assert_true(workdir_clean(top_fd, "work", &work_fd));
@@ -169,7 +171,7 @@ static void directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(ends), cmocka_unit_test(not_started), cmocka_unit_test(no_interpreter),
-        cmocka_unit_test(directory) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ends), cmocka_unit_test(not_started),
+        cmocka_unit_test(no_interpreter), cmocka_unit_test(directory) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,4 +1,5 @@
-/* From a spec to argv and environment, by a table; what a server of tomorrow may say is ignored, what can't be run is refused in words. */
+/* From a spec to argv and environment, by a table; what a server of tomorrow may say is ignored, what can't be run is
+ * refused in words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,11 +71,15 @@ static void shell(void **state)
     one("{\"command\":[\"a\"],\"env\":{\"PATH\":\"/x\",\"N\":5,\"=\":\"bad\",\"\":\"bad\"}}", NULL, "a",
         "PATH=/x HOME=/d/3/work LANG=C N=5 " FIXED, "");
     one("{\"command\":[\"a\"],\"env\":{\"WEIR_TASK_ID\":\"8\",\"WEIR_X\":\"mine\"}}", NULL, "a",
-        "PATH=/bin HOME=/d/3/work LANG=C WEIR_TASK_ID=7 WEIR_X=mine WEIR_FENCE=f-7 WEIR_SERVER=unix:/s WEIR_OUTPUT=/d/3/io/out "
+        "PATH=/bin HOME=/d/3/work LANG=C WEIR_TASK_ID=7 WEIR_X=mine WEIR_FENCE=f-7 WEIR_SERVER=unix:/s "
+        "WEIR_OUTPUT=/d/3/io/out "
         "WEIR_NEEDS=/d/3/io/needs",
         "");
-    one("{\"command\":[\"a\"],\"needs\":{\"b-1\":{\"outputs\":{\"x.y\":\"z\"}}},\"params\":{\"p q\":\"r\"},\"data\":null}", NULL, "a",
-        "PATH=/bin HOME=/d/3/work LANG=C WEIR_OUTPUT_B_1_X_Y=z WEIR_PARAM_P_Q=r " FIXED " WEIR_INPUT=/d/3/io/input", "");
+    one("{\"command\":[\"a\"],\"needs\":{\"b-1\":{\"outputs\":{\"x.y\":\"z\"}}},\"params\":{\"p "
+        "q\":\"r\"},\"data\":null}",
+        NULL, "a",
+        "PATH=/bin HOME=/d/3/work LANG=C WEIR_OUTPUT_B_1_X_Y=z WEIR_PARAM_P_Q=r " FIXED " WEIR_INPUT=/d/3/io/input",
+        "");
     one("{\"name\":\"n\",\"key\":\"k\",\"rev\":3,\"attempt\":2,\"token\":\"t\",\"command\":[\"a\"]}", NULL, "a",
         "PATH=/bin HOME=/d/3/work LANG=C WEIR_REV=3 WEIR_TASK=n WEIR_KEY=k WEIR_ATTEMPT=2 WEIR_TOKEN=t " FIXED, "");
 }
@@ -87,7 +92,8 @@ static void refusals(void **state)
     one("{\"command\":\"a b\"}", NULL, NULL, NULL, "the task has neither a command nor a script");
     one("{\"command\":[1]}", NULL, NULL, NULL, "the command isn't a list of texts without NUL");
     one("[]", NULL, NULL, NULL, "the task has neither a command nor a script");
-    one("{\"image\":\"i\",\"command\":[\"a\"]}", NULL, NULL, NULL, "the task has an image, and neither podman nor docker is here");
+    one("{\"image\":\"i\",\"command\":[\"a\"]}", NULL, NULL, NULL,
+        "the task has an image, and neither podman nor docker is here");
     one("{\"image\":\"--privileged\",\"command\":[\"a\"]}", "podman", NULL, NULL, "the image's name isn't one");
 }
 
@@ -95,16 +101,19 @@ static void container(void **state)
 {
     (void)state;
     one("{\"image\":\"i:1\",\"script\":\"x\",\"env\":{\"A\":\"b c\"}}", "podman",
-        "podman run --rm --pull=missing --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir "
+        "podman run --rm --pull=missing --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work "
+        "--volume=/d/3/io:/weir "
         "--workdir=/work --network=none "
         "--env=HOME=/work --env=LANG=C --env=A=b c --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 --env=WEIR_SERVER=unix:/s "
         "--env=WEIR_OUTPUT=/weir/out "
         "--env=WEIR_NEEDS=/weir/needs i:1 sh /weir/script",
         "PATH=/own OWN=1 WEIR_FENCE=f-7", "");
     one("{\"image\":\"i:1\",\"command\":[\"c\"],\"token\":\"t\",\"sandbox\":\"strict\"}", "podman",
-        "podman run --rm --pull=missing --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir "
+        "podman run --rm --pull=missing --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work "
+        "--volume=/d/3/io:/weir "
         "--workdir=/work --network=none --cap-drop=all --security-opt=no-new-privileges --network=none "
-        "--env=HOME=/work --env=LANG=C --env=WEIR_TOKEN --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 --env=WEIR_SERVER=unix:/s "
+        "--env=HOME=/work --env=LANG=C --env=WEIR_TOKEN --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 "
+        "--env=WEIR_SERVER=unix:/s "
         "--env=WEIR_OUTPUT=/weir/out --env=WEIR_NEEDS=/weir/needs i:1 c",
         "PATH=/own OWN=1 WEIR_FENCE=f-7 WEIR_TOKEN=t", "");
 }
@@ -115,14 +124,16 @@ static void archives(void **state)
     struct arena arena = { 0 };
     struct job job;
     struct place place = place_of(NULL);
-    json_t *spec = json_loads("{\"command\":[\"a\"],\"archive\":\"ark\",\"rev\":3,\"token\":\"t\",\"sandbox\":\"strict\","
-                              "\"artifacts\":[\"x\",\"y/*\"],\"params\":{\"a-b\":\"c\"},\"source\":{\"archive\":\"ark\","
-                              "\"kind\":\"git\",\"url\":\"/r\",\"rev\":3,\"commit\":\"abc\",\"prev\":2}}",
-        0, NULL);
+    json_t *spec =
+        json_loads("{\"command\":[\"a\"],\"archive\":\"ark\",\"rev\":3,\"token\":\"t\",\"sandbox\":\"strict\","
+                   "\"artifacts\":[\"x\",\"y/*\"],\"params\":{\"a-b\":\"c\"},\"source\":{\"archive\":\"ark\","
+                   "\"kind\":\"git\",\"url\":\"/r\",\"rev\":3,\"commit\":\"abc\",\"prev\":2}}",
+            0, NULL);
     target_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.checkout.kind, ARCHIVE_GIT);
     assert_int_equal(job.checkout.rev, 3);
-    assert_true(str_eqz(job.checkout.archive, "ark") && str_eqz(job.checkout.url, "/r") && str_eqz(job.checkout.commit, "abc"));
+    assert_true(
+        str_eqz(job.checkout.archive, "ark") && str_eqz(job.checkout.url, "/r") && str_eqz(job.checkout.commit, "abc"));
     assert_true(job.strict && !job.checkout.copy);
     assert_int_equal(job.limits.pids, 512); /* a strict job has limits that it doesn't ask for */
     assert_int_equal(job.limits.disk_bytes, (int64_t)10 << 30);
@@ -148,16 +159,17 @@ static void numbers(void **state)
     struct arena arena = { 0 };
     struct job job;
     struct place place = place_of(NULL);
-    json_t *spec = json_loads("{\"command\":[\"a\"],\"timeout_ms\":1500,\"grace_ms\":0,\"holds\":true,\"limits\":{\"memory\":9,\"pids\":8,"
-                              "\"cpu_s\":7,\"files\":6,"
-                              "\"file_bytes\":5},\"needs\":{\"b\":{\"outputs\":{\"x\":\"y\"}}},\"data\":{\"k\":[1]}}",
+    json_t *spec = json_loads(
+        "{\"command\":[\"a\"],\"timeout_ms\":1500,\"grace_ms\":0,\"holds\":true,\"limits\":{\"memory\":9,\"pids\":8,"
+        "\"cpu_s\":7,\"files\":6,"
+        "\"file_bytes\":5},\"needs\":{\"b\":{\"outputs\":{\"x\":\"y\"}}},\"data\":{\"k\":[1]}}",
         0, NULL);
     target_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.timeout_ms, 1500);
     assert_int_equal(job.grace_ms, 0);
     assert_true(job.holds);
-    assert_int_equal(
-        job.limits.memory_bytes + 10 * job.limits.pids + 100 * job.limits.cpu_s + 1000 * job.limits.files + 10000 * job.limits.file_bytes,
+    assert_int_equal(job.limits.memory_bytes + 10 * job.limits.pids + 100 * job.limits.cpu_s + 1000 * job.limits.files +
+                         10000 * job.limits.file_bytes,
         56789);
     assert_true(str_eqz(job.needs, "{\"b\":{\"outputs\":{\"x\":\"y\"}}}"));
     assert_true(str_eqz(job.input, "{\"k\":[1]}\n"));
@@ -167,7 +179,7 @@ static void numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals), cmocka_unit_test(container),
-        cmocka_unit_test(archives), cmocka_unit_test(numbers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals),
+        cmocka_unit_test(container), cmocka_unit_test(archives), cmocka_unit_test(numbers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

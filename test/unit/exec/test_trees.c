@@ -31,7 +31,8 @@ static bool shell(const char *script)
     char *const argv[] = { sh, option, text, root, NULL };
     pid_t pid;
     int status = -1;
-    bool good = posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    bool good =
+        posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) == 0 && waitpid(pid, &status, 0) == pid && status == 0;
     free(text);
     return good;
 }
@@ -176,8 +177,9 @@ static void tar_in_pieces(void **state)
 {
     (void)state;
     struct arena arena = { 0 };
-    assert_true(shell("cd $0; mkdir -p t/dir; echo hello >t/dir/file; ln -s dir/file t/link; printf x >t/exec; chmod +x t/exec\n"
-                      "tar -C t -cf tar ."));
+    assert_true(shell(
+        "cd $0; mkdir -p t/dir; echo hello >t/dir/file; ln -s dir/file t/link; printf x >t/exec; chmod +x t/exec\n"
+        "tar -C t -cf tar ."));
     static char bytes[1 << 20];
     int fd = openat(root_fd, "tar", O_RDONLY | O_CLOEXEC);
     ssize_t len = read(fd, bytes, sizeof bytes);
@@ -217,12 +219,15 @@ static void copies(void **state)
 {
     (void)state;
     struct err err = { .code = ERR_none };
-    assert_true(shell("cd $0; mkdir -p from/a/b; echo 1 >from/a/b/f; ln -s nowhere from/l; chmod +x from/a/b/f; mkdir links content"));
-    int from = workdir_open(root_fd, "from"), links = workdir_open(root_fd, "links"), content = workdir_open(root_fd, "content");
+    assert_true(shell("cd $0; mkdir -p from/a/b; echo 1 >from/a/b/f; ln -s nowhere from/l; chmod +x from/a/b/f; mkdir "
+                      "links content"));
+    int from = workdir_open(root_fd, "from"), links = workdir_open(root_fd, "links"),
+        content = workdir_open(root_fd, "content");
     int64_t newest;
     assert_true(copy_links(from, links, &newest, &err) && copy_content(from, content, &err));
     struct stat one, two, three;
-    assert_true(fstatat(from, "a/b/f", &one, 0) == 0 && fstatat(links, "a/b/f", &two, 0) == 0 && fstatat(content, "a/b/f", &three, 0) == 0);
+    assert_true(fstatat(from, "a/b/f", &one, 0) == 0 && fstatat(links, "a/b/f", &two, 0) == 0 &&
+                fstatat(content, "a/b/f", &three, 0) == 0);
     assert_true(one.st_ino == two.st_ino && one.st_ino != three.st_ino && three.st_mode == one.st_mode);
     assert_true(shell("cd $0; test \"$(readlink links/l)\" = nowhere; test \"$(readlink content/l)\" = nowhere\n"
                       "cmp from/a/b/f content/a/b/f"));
@@ -235,8 +240,8 @@ static void copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(makes_and_forgets), cmocka_unit_test(tells_failures),
-        cmocka_unit_test(leftovers_go),
-        cmocka_unit_test(a_tree_of_another_boot_is_not_used),
-        cmocka_unit_test(a_tree_that_was_written_to_is_no_base), cmocka_unit_test(tar_in_pieces), cmocka_unit_test(copies) };
+        cmocka_unit_test(leftovers_go), cmocka_unit_test(a_tree_of_another_boot_is_not_used),
+        cmocka_unit_test(a_tree_that_was_written_to_is_no_base), cmocka_unit_test(tar_in_pieces),
+        cmocka_unit_test(copies) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

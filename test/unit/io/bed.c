@@ -64,7 +64,8 @@ static void serve_echo(struct bed *bed, struct http_request *request)
     struct str h = http_header(request, "Host");
     snprintf(method, sizeof method, "%.*s", STR_ARG(request->method));
     snprintf(host, sizeof host, "%.*s", STR_ARG(h));
-    http_answer(request, 200, "text/plain", request->body, (const char *const[]){ "X-Method", method, "X-Host", host, NULL });
+    http_answer(
+        request, 200, "text/plain", request->body, (const char *const[]){ "X-Method", method, "X-Host", host, NULL });
 }
 
 static void serve_hello(struct bed *bed, struct http_request *request)
@@ -78,7 +79,8 @@ static void serve_target(struct bed *bed, struct http_request *request)
     (void)bed;
     struct str x = STR("(none)");
     http_param(request, "x", &x);
-    struct str text = str_fmt(&request->arena, "%.*s|%.*s|%.*s", STR_ARG(request->path), STR_ARG(request->query), STR_ARG(x));
+    struct str text =
+        str_fmt(&request->arena, "%.*s|%.*s|%.*s", STR_ARG(request->path), STR_ARG(request->query), STR_ARG(x));
     http_answer(request, 200, "text/plain", text, NULL);
 }
 
@@ -86,7 +88,8 @@ static void serve_peer(struct bed *bed, struct http_request *request)
 {
     (void)bed;
     const struct http_peer *peer = &request->peer;
-    struct str text = str_fmt(&request->arena, "%d %d %ld", peer->local, peer->loopback, peer->uid_known ? (long)peer->uid : -1L);
+    struct str text =
+        str_fmt(&request->arena, "%d %d %ld", peer->local, peer->loopback, peer->uid_known ? (long)peer->uid : -1L);
     http_answer(request, 200, "text/plain", text, NULL);
 }
 
@@ -174,8 +177,16 @@ static const struct {
     const char *path;
     void (*serve)(struct bed *bed, struct http_request *request);
 } routes[] = {
-    { "/hello", serve_hello }, { "/echo", serve_echo }, { "/target", serve_target }, { "/peer", serve_peer },   { "/large", serve_large },
-    { "/park", serve_park },   { "/deaf", serve_deaf }, { "/lines", serve_lines },   { "/flood", serve_flood }, { "/follow", serve_follow },
+    { "/hello", serve_hello },
+    { "/echo", serve_echo },
+    { "/target", serve_target },
+    { "/peer", serve_peer },
+    { "/large", serve_large },
+    { "/park", serve_park },
+    { "/deaf", serve_deaf },
+    { "/lines", serve_lines },
+    { "/flood", serve_flood },
+    { "/follow", serve_follow },
     { "/burst", serve_burst },
 };
 
@@ -303,7 +314,9 @@ bool bed_wait(atomic_uint *counter, unsigned at_least)
 int raw_connect(uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)
+    };
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     return fd;

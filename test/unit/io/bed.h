@@ -1,4 +1,5 @@
-/* bed: a small HTTP server on a thread of its own, and raw sockets to attack it with. Times are deadlines, nothing sleeps a fixed time. */
+/* bed: a small HTTP server on a thread of its own, and raw sockets to attack it with. Times are deadlines, nothing
+ * sleeps a fixed time. */
 #ifndef WEIR_TEST_IO_BED_H
 #define WEIR_TEST_IO_BED_H
 
@@ -40,9 +41,10 @@ struct bed {
  * /follow          a stream: "tick\n" for each bed_say, ended by bed_finish
  * /burst?n=N       like /follow, with N blocks of 64 KiB at once
  */
-void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s); /* which is also the time to read an answer */
+/* which is also the time to read an answer */
+void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s);
 void bed_open_tls(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s, struct tls *tls);
-void bed_run(struct bed *bed);   /* on its thread */
+void bed_run(struct bed *bed); /* on its thread */
 void bed_close(struct bed *bed);
 void bed_release(struct bed *bed);
 void bed_say(struct bed *bed);

@@ -1,4 +1,5 @@
-/* The client against the bed: blocking and on a loop, over TCP and a unix socket; refusals, streams, cancels, servers that vanish. */
+/* The client against the bed: blocking and on a loop, over TCP and a unix socket; refusals, streams, cancels, servers
+ * that vanish. */
 #include "bed.h"
 
 #include <netinet/in.h>
@@ -37,7 +38,8 @@ static struct client *open_client(const char *server, const char *token, struct 
     return client;
 }
 
-static void call(struct client *client, const char *method, const char *path, struct str body, int status, const char *wanted)
+static void call(
+    struct client *client, const char *method, const char *path, struct str body, int status, const char *wanted)
 {
     struct client_response response;
     struct err err = { .code = ERR_none };
@@ -91,8 +93,8 @@ static void over_unix(void **state)
 static void bad_servers(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", "unix:", "ftp://x", "http://", "http:///", "127.0.0.1:80", "http://user@host", "http://a b",
-                                       "https://x#y" };
+    static const char *const bad[] = { "", "unix:", "ftp://x", "http://", "http:///", "127.0.0.1:80",
+        "http://user@host", "http://a b", "https://x#y" };
     struct err err = { .code = ERR_none };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(client_open(&(struct client_config){ .server = bad[i] }, NULL, &err));
@@ -143,7 +145,8 @@ static void problems(void **state)
     client_response_release(&response);
     /* The body limit: the server answers before it has read all, and the client hears it. */
     char *large = calloc(1, 4 << 20);
-    assert_true(client_call(client, "POST", "/echo", (struct str){ large, 4 << 20 }, "text/plain", NULL, 5000, &response, &err));
+    assert_true(client_call(
+        client, "POST", "/echo", (struct str){ large, 4 << 20 }, "text/plain", NULL, 5000, &response, &err));
     free(large);
     assert_int_equal(response.status, 413);
     client_problem(&response, &err);
@@ -161,7 +164,8 @@ static void problems(void **state)
     assert_int_equal(err.code, ERR_cycle);
     assert_string_equal(err.text, "in a circle");
     assert_int_equal(err.n_items, 1);
-    assert_true(str_eqz(err.items[0].path, "/tasks/0") && err.items[0].line == 3 && str_eqz(err.items[0].suggestion, "s"));
+    assert_true(
+        str_eqz(err.items[0].path, "/tasks/0") && err.items[0].line == 3 && str_eqz(err.items[0].suggestion, "s"));
     buf_reset(&response.body);
     buf_add_z(&response.body, "<html>");
     response.status = 404;
@@ -223,7 +227,7 @@ static void streams_in_pieces(void **state)
     client_close(client);
 }
 
-/* -- on the loop -------------------------------------------------------------------------------------------------------------------- */
+/* --- on the loop --- */
 
 static void on_done(struct client_response *response, struct err *err, void *owner)
 {
@@ -258,7 +262,8 @@ static void many_at_once(void **state)
             buf_init(&pieces[i].all, 1000);
             char body[32];
             int len = snprintf(body, sizeof body, "body %d", i);
-            client_start(client, "POST", "/echo", (struct str){ body, (size_t)len }, "text/plain", 10000, on_done, &pieces[i]);
+            client_start(
+                client, "POST", "/echo", (struct str){ body, (size_t)len }, "text/plain", 10000, on_done, &pieces[i]);
             memset(body, '!', sizeof body); /* it has its own copy */
             assert_false(pieces[i].done);
         }
@@ -285,7 +290,8 @@ static void waits_and_cancels(void **state)
     struct pieces poll_ = { 0 }, cancelled = { 0 }, late = { 0 };
     buf_init(&poll_.all, 100);
     client_start(client, "GET", "/park", (struct str){ 0 }, NULL, 0, on_done, &poll_);
-    struct client_request *request = client_start(client, "GET", "/park", (struct str){ 0 }, NULL, 0, on_done, &cancelled);
+    struct client_request *request =
+        client_start(client, "GET", "/park", (struct str){ 0 }, NULL, 0, on_done, &cancelled);
     int64_t deadline = now_ms() + 10000;
     while (atomic_load(&bed.parked) < parked + 2 && now_ms() < deadline)
         loop_step(loop, 10);

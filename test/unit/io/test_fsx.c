@@ -108,7 +108,9 @@ static void makes_folders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaces), cmocka_unit_test(keeps_the_old_when_full), cmocka_unit_test(makes_folders),
+        cmocka_unit_test(replaces),
+        cmocka_unit_test(keeps_the_old_when_full),
+        cmocka_unit_test(makes_folders),
     };
     return cmocka_run_group_tests_name("io-fsx", tests, make_folder, drop_folder);
 }

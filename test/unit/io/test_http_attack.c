@@ -1,5 +1,5 @@
-/* What bad clients send, and what they get: RELIABILITY.md 3.5, rows 1, 2, 4, 5, 7, 8, 12, 13, 14, 16. After each attack the server
- * still answers. */
+/* What bad clients send, and what they get: RELIABILITY.md 3.5, rows 1, 2, 4, 5, 7, 8, 12, 13, 14, 16. After each
+ * attack the server still answers. */
 #include "bed.h"
 
 #include <stdio.h>
@@ -51,8 +51,10 @@ static void refused(const char *status, const char *code)
     char start[32], quoted[64];
     snprintf(start, sizeof start, "HTTP/1.1 %s ", status);
     snprintf(quoted, sizeof quoted, "\"code\":\"%s\"", code);
-    bool right = strncmp(answer, start, strlen(start)) == 0 && strstr(answer, "Content-Type: application/problem+json") &&
-                 strstr(answer, "{\"type\":\"about:blank\",\"title\":\"") && strstr(answer, quoted) && count_of(answer, "HTTP/1.1 ") == 1;
+    bool right = strncmp(answer, start, strlen(start)) == 0 &&
+                 strstr(answer, "Content-Type: application/problem+json") &&
+                 strstr(answer, "{\"type\":\"about:blank\",\"title\":\"") && strstr(answer, quoted) &&
+                 count_of(answer, "HTTP/1.1 ") == 1;
     if (!right || !closed)
         fail_msg("wanted %s %s and a close, got (closed %d): %s", status, code, closed, answer);
     still_answers();
@@ -70,7 +72,8 @@ static void two_framings(void **state)
     refused("400", "bad_request");
     ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\ncontent-length: 6\r\n\r\nhello!");
     refused("400", "bad_request");
-    ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n");
+    ATTACK(
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n");
     refused("400", "bad_request");
     ATTACK("POST /echo HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
     refused("400", "bad_request");
@@ -91,12 +94,16 @@ static void broken_headers(void **state)
     refused("400", "bad_request");
 }
 
-/* Each gets one answer of ours, and nothing behind the fault is read: what follows every row is a good request that is never served. */
+/* Each gets one answer of ours, and nothing behind the fault is read: what follows every row is a good request that is
+ * never served. */
 static const struct {
     const char *status, *code, *bytes;
     size_t len;
 } letters[] = {
-#define ROW(status, code, literal) { status, code, literal, sizeof(literal) - 1 }
+#define ROW(status, code, literal) \
+    { \
+        status, code, literal, sizeof(literal) - 1 \
+    }
 #define BAD(literal) ROW("400", "bad_request", literal)
     BAD("GET /hello HTTP/1.1\r\nHost: x\r\nno colon here\r\n\r\n"),
     BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo\r\n\r\n"),
@@ -109,7 +116,8 @@ static const struct {
     BAD("GET /hello HTTP/1.1\r\nHost: x\r\n: nameless\r\n\r\n"),
     BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: ba\0r\r\n\r\n"),
     BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFo\0o: bar\r\n\r\n"),
-    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: b\x7f" "r\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: b\x7f"
+        "r\r\n\r\n"),
     BAD("GET\0/hello HTTP/1.1\r\nHost: x\r\n\r\n"),
     BAD("\0\0\0\0\r\n\r\n"),
     BAD("GET  /hello HTTP/1.1\r\nHost: x\r\n\r\n"),
@@ -171,10 +179,13 @@ static const struct {
     ROW("413", "body_too_large", CHUNKED "123456789abcdef\r\nhello\r\n0\r\n\r\n"),
     ROW("413", "body_too_large", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\nhello"),
     ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\nhello"),
-    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
-    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+    ROW("501", "not_implemented",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+    ROW("501", "not_implemented",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
     ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
-    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello"),
+    ROW("501", "not_implemented",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello"),
     ROW("505", "version_not_supported", "GET /hello HTTP/0.9\r\nHost: x\r\n\r\n"),
     ROW("505", "version_not_supported", "GET /hello HTTP/2.0\r\nHost: x\r\n\r\n"),
     ROW("505", "version_not_supported", "GET /hello HTTP/9.9\r\nHost: x\r\n\r\n"),
@@ -204,7 +215,8 @@ static void refused_to_the_letter(void **state)
     }
 }
 
-/* An empty line before a request, blanks around a value, a version that is newer in its second digit, capitals: all of that is HTTP. */
+/* An empty line before a request, blanks around a value, a version that is newer in its second digit, capitals: all of
+ * that is HTTP. */
 static void taken_as_the_standard_says(void **state)
 {
     (void)state;
@@ -215,11 +227,13 @@ static void taken_as_the_standard_says(void **state)
         "GET /echo HTTP/1.2\r\nHost: x\r\nConnection: keep-alive, close\r\n\r\n",
         "GET /echo HTTP/1.1\r\nHost: x\r\nEmpty:\r\nHigh: \xc3\xa4\r\nConnection: close\r\n\r\n",
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\nConnection: close\r\n\r\n000;a=\"b\"\r\nA: b\r\nC:\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\nConnection: close\r\n\r\n000;a=\"b\"\r\nA: "
+        "b\r\nC:\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         attack(rows[i], strlen(rows[i]));
-        if (!closed || strncmp(answer, "HTTP/1.1 200 ", 13) != 0 || !strstr(answer, "X-Host: x\r\n") || count_of(answer, "HTTP/1.1 ") != 1)
+        if (!closed || strncmp(answer, "HTTP/1.1 200 ", 13) != 0 || !strstr(answer, "X-Host: x\r\n") ||
+            count_of(answer, "HTTP/1.1 ") != 1)
             fail_msg("row %zu (closed %d): %s", i, closed, answer);
     }
 }
@@ -320,7 +334,8 @@ static void largest_that_fits(void **state)
         len = LINE - strlen(" HTTP/1.1") + (over == 1);
         len += (size_t)snprintf(bytes + len, sizeof bytes - len, " HTTP/1.1\r\n");
         size_t from = len;
-        len += (size_t)snprintf(bytes + len, sizeof bytes - len, "Host: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n");
+        len += (size_t)snprintf(
+            bytes + len, sizeof bytes - len, "Host: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n");
         for (int i = 0; i < 96; i++)
             len += (size_t)snprintf(bytes + len, sizeof bytes - len, "X-%d: y\r\n", i);
         len += (size_t)snprintf(bytes + len, sizeof bytes - len, "X-Long: ");
@@ -432,7 +447,8 @@ static void hosts_and_encodings(void **state)
     assert_memory_equal(answer, "HTTP/1.1 200 ", 13);
     ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello");
     refused("415", "unsupported_media");
-    ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+    ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: identity\r\nContent-Length: 5\r\nConnection: "
+           "close\r\n\r\nhello");
     assert_memory_equal(answer, "HTTP/1.1 200 ", 13);
     /* The method is the caller's business, the trailer nobody's. */
     ATTACK("BREW /echo HTTP/1.1\r\nHost: foreign.example\r\nConnection: close\r\n\r\n");

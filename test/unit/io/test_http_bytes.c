@@ -59,7 +59,8 @@ static void comes_byte_by_byte(void **state)
     assert_true(first && second && third && first < second && second < third);
 }
 
-/* A thousand requests in one go, bodies of all kinds between them: a thousand answers in order, nothing lost, nothing twice. */
+/* A thousand requests in one go, bodies of all kinds between them: a thousand answers in order, nothing lost, nothing
+ * twice. */
 static void pipelines(void **state)
 {
     (void)state;
@@ -74,13 +75,15 @@ static void pipelines(void **state)
         if (i % 3 == 0)
             n = snprintf(to, room, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", n, body);
         else if (i % 3 == 1)
-            n = snprintf(
-                to, room, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", (unsigned)n, body);
+            n = snprintf(to, room,
+                "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+                (unsigned)n, body);
         else
             n = snprintf(to, room, "GET /target?x=%s HTTP/1.1\r\nHost: x\r\n\r\n", body);
         len += (size_t)n;
     }
-    len += (size_t)snprintf(bytes + len, sizeof bytes - len, "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    len += (size_t)snprintf(
+        bytes + len, sizeof bytes - len, "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     int fd = raw_connect(bed.port);
     raw_send(fd, bytes, len);
     raw_read_all(fd, answer, sizeof answer, &closed);
@@ -119,7 +122,8 @@ static void large_bodies_and_what_follows(void **state)
         }
         if (chunked)
             len += (size_t)snprintf(bytes + len, sizeof bytes - len, "0\r\n\r\n");
-        len += (size_t)snprintf(bytes + len, sizeof bytes - len, "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        len += (size_t)snprintf(
+            bytes + len, sizeof bytes - len, "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         int fd = raw_connect(bed.port);
         raw_send(fd, bytes, len);
         raw_read_all(fd, answer, sizeof answer, &closed);
@@ -189,7 +193,8 @@ static void resets(void **state)
     assert_non_null(strstr(answer, "hello"));
 }
 
-/* An answer that waits for a client that was gone before it was read, while its next request is still served: nobody tries for ever. */
+/* An answer that waits for a client that was gone before it was read, while its next request is still served: nobody
+ * tries for ever. */
 static void gone_with_answers_waiting(void **state)
 {
     (void)state;
@@ -207,7 +212,8 @@ static void gone_with_answers_waiting(void **state)
     getrusage(RUSAGE_SELF, &before);
     poll(NULL, 0, 300);
     getrusage(RUSAGE_SELF, &after);
-    long used_ms = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000 + (after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1000;
+    long used_ms = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000 +
+                   (after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1000;
     assert_true(used_ms < 30);
     bed_release(&bed);
     int fd = raw_connect(bed.port);
@@ -252,7 +258,8 @@ static void waits_while_serving(void **state)
     raw_read_all(fd, answer, sizeof answer, &closed);
     close(fd);
     assert_true(closed);
-    const char *first = strstr(answer, "released"), *second = strstr(answer, "hello"), *third = strstr(answer, "HTTP/1.1 400 ");
+    const char *first = strstr(answer, "released"), *second = strstr(answer, "hello"),
+               *third = strstr(answer, "HTTP/1.1 400 ");
     assert_true(first && second && third && first < second && second < third);
 }
 

@@ -1,4 +1,5 @@
-/* Answers at once, later, as a stream, to nobody; slow, greedy and vanishing clients (RELIABILITY.md 3.5, rows 9 and 18, scaled down). */
+/* Answers at once, later, as a stream, to nobody; slow, greedy and vanishing clients (RELIABILITY.md 3.5, rows 9 and
+ * 18, scaled down). */
 #include "bed.h"
 
 #include <poll.h>
@@ -55,7 +56,8 @@ static void keeps_alive(void **state)
     raw_read_all(fd, answer, sizeof answer, &closed);
     assert_true(closed);
     assert_int_equal(count_of(answer, "HTTP/1.1 200 "), 3);
-    assert_true(strstr(answer, "hello") < strstr(answer, "released") && strstr(answer, "released") < strstr(answer, "/target|"));
+    assert_true(strstr(answer, "hello") < strstr(answer, "released") &&
+                strstr(answer, "released") < strstr(answer, "/target|"));
     close(fd);
 }
 
@@ -285,7 +287,8 @@ static void cuts_slow_clients(void **state)
     enum { N = 200 };
     struct pollfd slow[N];
     int64_t begun = now_ms(), slowest = 0;
-    static const char head[] = "GET /hello HTTP/1.1\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    static const char head[] =
+        "GET /hello HTTP/1.1\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     static const char body[] = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n";
     for (int i = 0; i < N; i++) {
         slow[i] = (struct pollfd){ .fd = raw_connect(bed.port), .events = POLLIN };
@@ -320,7 +323,7 @@ static void cuts_slow_clients(void **state)
     }
     assert_int_equal(left, 0);
     assert_int_equal(refusals, N); /* heads and bodies alike are told why */
-    assert_true(slowest < 2000); /* the machine may be busy; a server that waits for slow clients takes longer */
+    assert_true(slowest < 2000);   /* the machine may be busy; a server that waits for slow clients takes longer */
 }
 
 static void suspended_are_not_cut(void **state)
@@ -409,8 +412,8 @@ static void addresses(void **state)
     config = (struct http_config){ .address = one.url + 7, .body_limit = no_body, .serve = no_serve };
     assert_null(http_server_open(one.loop, &config, &err));
     assert_int_equal(err.code, ERR_name_taken);
-    static const char *const bad[] = { "", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:70000", "127.0.0.1:-1", "127.0.0.1:0x1",
-                                       "300.1.1.1:1" };
+    static const char *const bad[] = { "", "127.0.0.1", "127.0.0.1:", ":80", "127.0.0.1:70000", "127.0.0.1:-1",
+        "127.0.0.1:0x1", "300.1.1.1:1" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         config.address = bad[i];
         assert_null(http_server_open(one.loop, &config, &err));

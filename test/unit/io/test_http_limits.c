@@ -1,5 +1,5 @@
-/* A server without descriptors (RELIABILITY.md 3.5, row 10): it says so, doesn't spin, and recovers. In a process of its own, whose
- * limit is low. */
+/* A server without descriptors (RELIABILITY.md 3.5, row 10): it says so, doesn't spin, and recovers. In a process of
+ * its own, whose limit is low. */
 #include "bed.h"
 
 #include <poll.h>

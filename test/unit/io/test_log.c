@@ -17,7 +17,11 @@ static void quotes(void **state)
     assert_string_equal(log_quote(STR("")).z, "\"\"");
     assert_string_equal(log_quote(STR("two words")).z, "\"two words\"");
     assert_string_equal(log_quote(STR("a\"b\\c\nd\te\x01")).z, "\"a\\\"b\\\\c\\nd\\te\\x01\"");
-    assert_string_equal(log_quote(STR("gr\xc3\xbc\xc3\x9f" "e")).z, "gr\xc3\xbc\xc3\x9f" "e");
+    assert_string_equal(log_quote(STR("gr\xc3\xbc\xc3\x9f"
+                                      "e"))
+                            .z,
+        "gr\xc3\xbc\xc3\x9f"
+        "e");
     assert_string_equal(log_quote(STR("bad\xff")).z, "\"bad\\xff\"");
     char many[1000];
     for (size_t offset = 0; offset < 4; offset++) {
@@ -108,6 +112,7 @@ static void log_bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(quotes), cmocka_unit_test(log_lines), cmocka_unit_test(log_bounded) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(quotes), cmocka_unit_test(log_lines),
+        cmocka_unit_test(log_bounded) };
     return cmocka_run_group_tests_name("io-log", tests, NULL, NULL);
 }

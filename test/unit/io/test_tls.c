@@ -1,5 +1,6 @@
-/* TLS at the door: real certificates, made here; a client of the library's that reads slowly, pipelines, resumes; who speaks plain text,
- * garbage, or nothing at all; certificates that are wrong in every way; new ones while connections are open. */
+/* TLS at the door: real certificates, made here; a client of the library's that reads slowly, pipelines, resumes; who
+ * speaks plain text, garbage, or nothing at all; certificates that are wrong in every way; new ones while connections
+ * are open. */
 #include "bed.h"
 
 #include <openssl/err.h>
@@ -24,7 +25,7 @@ static char folder[] = "/tmp/weir-tls-XXXXXX";
 static struct bed bed;
 static struct tls *tls;
 
-/* -- paper --------------------------------------------------------------------------------------------------------------- */
+/* --- paper --- */
 
 struct paper {
     X509 *certificate;
@@ -93,7 +94,8 @@ static void paper_write(const struct paper *paper, const char *certificate, cons
     assert_int_equal(fchmod(fileno(file), 0600), 0);
     int len = passphrase ? (int)strlen(passphrase) : 0;
     const unsigned char *bytes = (const unsigned char *)passphrase;
-    assert_int_equal(PEM_write_PrivateKey(file, paper->key, passphrase ? EVP_aes_128_cbc() : NULL, bytes, len, NULL, NULL), 1);
+    assert_int_equal(
+        PEM_write_PrivateKey(file, paper->key, passphrase ? EVP_aes_128_cbc() : NULL, bytes, len, NULL, NULL), 1);
     fclose(file);
 }
 
@@ -137,8 +139,8 @@ static int make_papers(void **state)
 static int remove_papers(void **state)
 {
     (void)state;
-    static const char *const names[] = { "ca", "other-ca", "server", "second", "stranger", "expired", "early", "soon", "client",
-        "late-client", "other-client", "locked" };
+    static const char *const names[] = { "ca", "other-ca", "server", "second", "stranger", "expired", "early", "soon",
+        "client", "late-client", "other-client", "locked" };
     char name[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(name, sizeof name, "%s.pem", names[i]);
@@ -178,7 +180,7 @@ static void close_bed(void)
     tls_close(tls);
 }
 
-/* -- a client of the library's ------------------------------------------------------------------------------------------ */
+/* --- a client of the library's --- */
 
 struct caller {
     SSL_CTX *context;
@@ -235,7 +237,7 @@ static size_t caller_read(struct caller *caller, const char *mark, char *tail, s
     }
 }
 
-/* -- what is served ------------------------------------------------------------------------------------------------------- */
+/* --- what is served --- */
 
 static void whole_conversations(void **state)
 {
@@ -253,8 +255,9 @@ static void whole_conversations(void **state)
             assert_non_null(strstr(tail, "hello"));
         }
         /* Several in one record: the rest stands in the library, not in the kernel, while the first ones are served. */
-        caller_send(&caller, "GET /target?x=1 HTTP/1.1\r\nHost: x\r\n\r\nGET /target?x=2 HTTP/1.1\r\nHost: x\r\n\r\n"
-                             "GET /park HTTP/1.1\r\nHost: x\r\n\r\nGET /target?x=3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        caller_send(&caller,
+            "GET /target?x=1 HTTP/1.1\r\nHost: x\r\n\r\nGET /target?x=2 HTTP/1.1\r\nHost: x\r\n\r\n"
+            "GET /park HTTP/1.1\r\nHost: x\r\n\r\nGET /target?x=3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         assert_true(bed_wait(&bed.parked, (unsigned)i + 1));
         bed_release(&bed);
         caller_read(&caller, NULL, tail, sizeof tail, sizeof tail);
@@ -281,7 +284,8 @@ static void old_versions(void **state)
     close_bed();
 }
 
-/* Answers and streams that the kernel takes in pieces, to a client that reads in odd steps; many bytes the other way. */
+/* Answers and streams that the kernel takes in pieces, to a client that reads in odd steps; many bytes the other way.
+ */
 static void slow_readers(void **state)
 {
     (void)state;
@@ -345,7 +349,8 @@ static void resumption_and_key_update(void **state)
     two_connections("ca.pem", false);
 }
 
-static void ask(const char *server, const char *authority, const char *client_name, enum err_code wanted, const char *words)
+static void ask(
+    const char *server, const char *authority, const char *client_name, enum err_code wanted, const char *words)
 {
     char certificate[64], key[64];
     struct client_response response = { 0 };
@@ -362,14 +367,14 @@ static void ask(const char *server, const char *authority, const char *client_na
     for (int i = 0; i < 2; i++) { /* a kept connection, or a second refusal */
         bool good = client_call(client, "GET", "/hello", (struct str){ 0 }, NULL, NULL, 10000, &response, &err);
         if (good != (wanted == ERR_none) || err.code != wanted || (words && !strstr(err.text, words)))
-            fail_msg("%s %s: wanted %s \"%s\": %s %s", authority ? authority : "-", client_name ? client_name : "-", err_name(wanted),
-                words ? words : "", err_name(err.code), err.text);
+            fail_msg("%s %s: wanted %s \"%s\": %s %s", authority ? authority : "-", client_name ? client_name : "-",
+                err_name(wanted), words ? words : "", err_name(err.code), err.text);
         client_response_release(&response);
     }
     client_close(client);
 }
 
-/* -- who doesn't speak it ------------------------------------------------------------------------------------------------ */
+/* --- who doesn't speak it --- */
 
 static void plain_text(void **state)
 {
@@ -460,7 +465,7 @@ static void vanishing(void **state)
     close_bed();
 }
 
-/* -- trust, with our own client ------------------------------------------------------------------------------------------ */
+/* --- trust, with our own client --- */
 
 static void trust_in_servers(void **state)
 {
@@ -516,13 +521,15 @@ static void client_files(void **state)
     assert_null(client_open(&(struct client_config){ .server = "https://x", .ca_file = path_of("none") }, NULL, &err));
     assert_int_equal(err.code, ERR_not_found);
     assert_non_null(strstr(err.text, "none"));
-    assert_null(client_open(&(struct client_config){ .server = "https://x", .client_key = path_of("client.key") }, NULL, &err));
+    assert_null(
+        client_open(&(struct client_config){ .server = "https://x", .client_key = path_of("client.key") }, NULL, &err));
     assert_int_equal(err.code, ERR_usage);
 }
 
-/* -- files ------------------------------------------------------------------------------------------------------------------ */
+/* --- files --- */
 
-static void refuse(const char *certificate, const char *key, const char *client_ca, enum err_code code, const char *words)
+static void refuse(
+    const char *certificate, const char *key, const char *client_ca, enum err_code code, const char *words)
 {
     struct err err = { .code = ERR_none };
     struct tls_config files = { path_of(certificate), path_of(key), client_ca ? path_of(client_ca) : NULL };

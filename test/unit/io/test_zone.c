@@ -1,5 +1,5 @@
-/* Every zone of the machine's tz database against the C library, which reads the same files with other code; and schedules in them against
- * a walk over every minute. */
+/* Every zone of the machine's tz database against the C library, which reads the same files with other code; and
+ * schedules in them against a walk over every minute. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,9 +86,9 @@ static void test_all_zones_equal_the_c_library(void **state)
             int64_t until, offset = zone->offset_at(zone, t, &until);
             int64_t stop = until < end ? until : end, middle = t + (int64_t)rng_below(&rng, (uint64_t)(stop - t));
             if (offset != libc_offset(t) || offset != libc_offset(stop - 1) || offset != libc_offset(middle))
-                fail_msg("%.*s: %lld to %lld: %lld, but the C library says %lld, %lld, %lld", STR_ARG(names[i]), (long long)t,
-                    (long long)stop, (long long)offset, (long long)libc_offset(t), (long long)libc_offset(middle),
-                    (long long)libc_offset(stop - 1));
+                fail_msg("%.*s: %lld to %lld: %lld, but the C library says %lld, %lld, %lld", STR_ARG(names[i]),
+                    (long long)t, (long long)stop, (long long)offset, (long long)libc_offset(t),
+                    (long long)libc_offset(middle), (long long)libc_offset(stop - 1));
             t = stop;
             changes++;
         }

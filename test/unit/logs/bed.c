@@ -50,11 +50,12 @@ void bed_fill(int64_t task, int64_t offset, char *out, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint64_t at = (uint64_t)offset + i;
         uint64_t x = ((at >> 3) + (uint64_t)task * 1000003) * 0x9e3779b97f4a7c15u;
-        out[i] = (char)(at & 4 ? x >> ((at & 7) * 8) : (uint64_t)"logs"[at & 3]);
+        out[i] = (char)(at & 4 ? x >> ((at & 7) * 8) : (uint64_t) "logs"[at & 3]);
     }
 }
 
-enum err_code bed_append(struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected)
+enum err_code bed_append(
+    struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected)
 {
     char *bytes = mem_alloc(n + 1);
     bed_fill(task, offset, bytes, n);

@@ -1,4 +1,5 @@
-/* bed: what the tests of the log store stand on: a folder of their own, and logs whose every byte is known from task and offset. */
+/* bed: what the tests of the log store stand on: a folder of their own, and logs whose every byte is known from task
+ * and offset. */
 #ifndef WEIR_TEST_LOGS_BED_H
 #define WEIR_TEST_LOGS_BED_H
 
@@ -27,9 +28,11 @@ void bed_remove(const char *dir);
 
 void bed_fill(int64_t task, int64_t offset, char *out, size_t n); /* the bytes that the log of the task has there */
 /* bed_append: appends n known bytes at offset; the code of the refusal, or ERR_none. */
-enum err_code bed_append(struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected);
+enum err_code bed_append(
+    struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected);
 void bed_append_ok(struct logs *logs, int64_t task, int64_t offset, size_t n);
-void bed_expect(struct logs *logs, int64_t task, int64_t offset, size_t max, int64_t size); /* reads, and holds it against what is known */
+/* reads, and holds it against what is known */
+void bed_expect(struct logs *logs, int64_t task, int64_t offset, size_t max, int64_t size);
 void bed_expect_all(struct logs *logs, int64_t task, int64_t size);
 int64_t bed_size(struct logs *logs, int64_t task);
 bool bed_has(const struct bed *bed, const char *name); /* a path below DATA/logs */

@@ -15,8 +15,8 @@
 
 enum { MIB = 1 << 20 };
 
-/* Any order of chunks that overlap, repeat and run ahead ends in the same bytes; what is refused changes nothing. More logs than
- * descriptors. */
+/* Any order of chunks that overlap, repeat and run ahead ends in the same bytes; what is refused changes nothing. More
+ * logs than descriptors. */
 static void test_offsets(void **state)
 {
     (void)state;
@@ -151,7 +151,8 @@ static void test_durable_follows(void **state)
     bed_reopen(&bed);
     struct log_position position;
     assert_int_equal(bed_append(bed.logs, 3, 4000, 1000, &position, NULL), ERR_none);
-    assert_int_equal(position.stored, 5000); /* what the kernel had before the restart isn't claimed until it was synced again */
+    /* what the kernel had before the restart isn't claimed until it was synced again */
+    assert_int_equal(position.stored, 5000);
     logs_wait(bed.logs);
     assert_int_equal(bed_append(bed.logs, 3, 4000, 1000, &position, NULL), ERR_none);
     assert_int_equal(position.durable, 5000);
@@ -313,7 +314,8 @@ static void test_damage(void **state)
         undetected += damage_read(&bed, SIZE);
         bytes[at] ^= bit;
     }
-    assert_in_range(undetected, 0, 2); /* zstd ignores one bit of a frame's header: then the bytes are right all the same */
+    /* zstd ignores one bit of a frame's header: then the bytes are right all the same */
+    assert_in_range(undetected, 0, 2);
     for (int i = 0; i < 20; i++) {
         packed_store(&bed, "0/1.7.log.zst", bytes, (size_t)rng_below(&bed.rng, n));
         bed_reopen(&bed);
@@ -332,7 +334,8 @@ static void open_note(void *owner, int64_t task, int64_t grant)
     *(int64_t *)owner += task;
 }
 
-/* After a restart: unsealed logs go on, sealed ones are packed without being asked, the rest of the folder is left alone. */
+/* After a restart: unsealed logs go on, sealed ones are packed without being asked, the rest of the folder is left
+ * alone. */
 static void test_restart(void **state)
 {
     (void)state;
@@ -390,7 +393,8 @@ static void seals_count(void *owner)
     ++*(int *)owner;
 }
 
-/* What was sealed is hashed, and told until it is noted, by the next life too; nothing is told of a log that was removed, or never was. */
+/* What was sealed is hashed, and told until it is noted, by the next life too; nothing is told of a log that was
+ * removed, or never was. */
 static void test_seals(void **state)
 {
     (void)state;
@@ -496,11 +500,14 @@ static void test_power_cut(void **state)
 
 static void short_one(void *owner, int64_t task, int64_t grant)
 {
-    if (task == 3) logs_expect(owner, task, grant, 900);
-    else logs_seal(owner, task, grant);
+    if (task == 3)
+        logs_expect(owner, task, grant, 900);
+    else
+        logs_seal(owner, task, grant);
 }
 
-/* An attempt has ended, a power cut took bytes of its log that were never durable: what its executor still has is taken, and no more. */
+/* An attempt has ended, a power cut took bytes of its log that were never durable: what its executor still has is
+ * taken, and no more. */
 static void test_power_cut_after_the_end(void **state)
 {
     (void)state;

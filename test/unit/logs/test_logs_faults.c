@@ -1,7 +1,7 @@
 /* The log store on a kernel that refuses, and in a process that is killed.
  *
- * The build puts this file between the log store and the calls below (--wrap). A `point` is one such call: a test can end the process with
- * SIGKILL at the n-th, make one fail, or write down their order. */
+ * The build puts this file between the log store and the calls below (--wrap). A `point` is one such call: a test can
+ * end the process with SIGKILL at the n-th, make one fail, or write down their order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -66,7 +66,7 @@ int __wrap_fdatasync(int fd)
     return __real_fdatasync(fd);
 }
 
-/* ---- killed at every point ---- */
+/* --- killed at every point --- */
 
 enum { WORK_TASKS = 6, WORK_BYTES = 300000, WORK_STEP = 60000 };
 
@@ -76,7 +76,8 @@ static void told_write(int fd, int64_t task, int64_t durable)
     (void)!__real_write(fd, line, sizeof line);
 }
 
-/* Appends and seals a few logs, two at a time, and tells through fd what it was told is durable. Goes on where an earlier life stopped. */
+/* Appends and seals a few logs, two at a time, and tells through fd what it was told is durable. Goes on where an
+ * earlier life stopped. */
 static void work(const char *dir, int fd)
 {
     struct err err = { 0 };
@@ -90,7 +91,8 @@ static void work(const char *dir, int fd)
         logs_size(logs, task, BED_GRANT, &size, &err);
         for (int64_t offset = size; offset < WORK_BYTES; offset += WORK_STEP) {
             int64_t left = WORK_BYTES - offset;
-            enum err_code code = bed_append(logs, task, offset, (size_t)(left < WORK_STEP ? left : WORK_STEP), &position, NULL);
+            enum err_code code =
+                bed_append(logs, task, offset, (size_t)(left < WORK_STEP ? left : WORK_STEP), &position, NULL);
             if (code != ERR_none) {
                 _exit(4);
             }
@@ -163,7 +165,8 @@ static void expect_survived(const char *dir, const int64_t durable[WORK_TASKS], 
     logs_close(logs);
 }
 
-/* From a fresh folder, killed at point 1, 2, 3, ... : what was told to be durable is there, and nothing but the right bytes. */
+/* From a fresh folder, killed at point 1, 2, 3, ... : what was told to be durable is there, and nothing but the right
+ * bytes. */
 static void test_killed_at_every_point(void **state)
 {
     (void)state;
@@ -200,7 +203,7 @@ static void test_killed_again_and_again(void **state)
     }
 }
 
-/* ---- the kernel refuses ---- */
+/* --- the kernel refuses --- */
 
 static void test_sync_fails(void **state)
 {
@@ -261,7 +264,8 @@ static void test_order_of_syncs(void **state)
     logs_wait(bed.logs);
     atomic_store(&tracing, 0);
     trace[n_trace] = '\0';
-    assert_string_equal(trace, "cmswwwwsrsu"); /* chmod, folder + sync, three frames, table, sync, rename, sync of the folder, unlink */
+    /* chmod, folder + sync, three frames, table, sync, rename, sync of the folder, unlink */
+    assert_string_equal(trace, "cmswwwwsrsu");
     n_trace = 0;
     bed_append_ok(bed.logs, 2, 0, 10);
     logs_wait(bed.logs);
@@ -276,7 +280,8 @@ static void test_order_of_syncs(void **state)
     bed_close(&bed);
 }
 
-/* A disk of 1 MiB: a chunk that doesn't fit is refused whole, what is there stays, and it goes on when there is room again. */
+/* A disk of 1 MiB: a chunk that doesn't fit is refused whole, what is there stays, and it goes on when there is room
+ * again. */
 static void small_disk(const char *dir)
 {
     struct err err = { 0 };
@@ -340,8 +345,12 @@ static void test_disk_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sync_fails),  cmocka_unit_test(test_sync_fails_after_restart), cmocka_unit_test(test_order_of_syncs),
-        cmocka_unit_test(test_disk_full),   cmocka_unit_test(test_killed_at_every_point),    cmocka_unit_test(test_killed_again_and_again),
+        cmocka_unit_test(test_sync_fails),
+        cmocka_unit_test(test_sync_fails_after_restart),
+        cmocka_unit_test(test_order_of_syncs),
+        cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_killed_at_every_point),
+        cmocka_unit_test(test_killed_again_and_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

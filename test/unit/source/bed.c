@@ -30,7 +30,8 @@ int bed_drop(void **state)
 {
     (void)state;
     /* what a hook started in the background may still be writing there */
-    return sh_status("chmod -R u+rwX \"$T\"; for i in $(seq 100); do rm -rf \"$T\" 2>/dev/null && exit 0; sleep 0.1; done; rm -rf \"$T\"");
+    return sh_status("chmod -R u+rwX \"$T\"; for i in $(seq 100); do rm -rf \"$T\" 2>/dev/null && exit 0; sleep 0.1; "
+                     "done; rm -rf \"$T\"");
 }
 
 __attribute__((format(printf, 1, 0))) static int script_run(const char *script, va_list args, int out)
@@ -183,9 +184,9 @@ void export_changed_to(struct source *source, struct source_ident from, struct s
 
 bool trees_equal(const char *a, const char *b)
 {
-    static const char list[] =
-        "cd '%s' && find . -mindepth 1 \\( -type f -perm -u=x -printf 'x %%P\\n' \\) -o \\( -type l -printf 'l %%P %%l\\n' \\) -o -printf "
-        "'%%y %%P\\n' | LC_ALL=C sort";
+    static const char list[] = "cd '%s' && find . -mindepth 1 \\( -type f -perm -u=x -printf 'x %%P\\n' \\) -o \\( "
+                               "-type l -printf 'l %%P %%l\\n' \\) -o -printf "
+                               "'%%y %%P\\n' | LC_ALL=C sort";
     char *first = strdup(sh_out(list, a));
     bool equal = strcmp(first, sh_out(list, b)) == 0;
     if (!equal)

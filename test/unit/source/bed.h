@@ -1,4 +1,5 @@
-/* bed: what the tests about repositories share: a folder, real repositories made by svnadmin, svn and git in it, and their trees compared.
+/* bed: what the tests about repositories share: a folder, real repositories made by svnadmin, svn and git in it, and
+ * their trees compared.
  */
 #ifndef WEIR_TEST_SOURCE_BED_H
 #define WEIR_TEST_SOURCE_BED_H
@@ -22,8 +23,8 @@ extern char bed[64]; /* the folder of this test */
 int bed_make(void **state);
 int bed_drop(void **state);
 
-/* sh: runs a shell script with $T = bed; its output is shown and the test fails when it doesn't end with 0. sh_status: gives its status
- * back. sh_out: its output, in a static place, without the last newline. */
+/* sh: runs a shell script with $T = bed; its output is shown and the test fails when it doesn't end with 0. sh_status:
+ * gives its status back. sh_out: its output, in a static place, without the last newline. */
 void sh(const char *script, ...) __attribute__((format(printf, 1, 2)));
 int sh_status(const char *script, ...) __attribute__((format(printf, 1, 2)));
 const char *sh_out(const char *script, ...) __attribute__((format(printf, 1, 2)));

@@ -1,5 +1,6 @@
-/* Trees written out: equal to what svn export and git archive give; a changed tree equal to a whole one, on random histories, without
- * touching files that older trees share; nothing outside the folder, whatever the repository holds. */
+/* Trees written out: equal to what svn export and git archive give; a changed tree equal to a whole one, on random
+ * histories, without touching files that older trees share; nothing outside the folder, whatever the repository holds.
+ */
 #include "bed.h"
 
 #include <fcntl.h>
@@ -37,11 +38,14 @@ static void tar_to(struct source *source, struct source_ident ident, const char 
 
 /* A tree with everything in it. $W: where. */
 static const char tree[] =
-    "cd $W && mkdir -p a/b/c empty 'with blank' && echo 1 > a/one && echo 2 > a/b/two && printf '' > a/b/c/nothing && chmod +x a/one\n"
-    "head -c 200000 /dev/urandom > large && printf 'a\\r\\nb\\000\\377' > raw && ln -s ../../etc/passwd a/b/link && ln -s /abs abs && ln "
+    "cd $W && mkdir -p a/b/c empty 'with blank' && echo 1 > a/one && echo 2 > a/b/two && printf '' > a/b/c/nothing && "
+    "chmod +x a/one\n"
+    "head -c 200000 /dev/urandom > large && printf 'a\\r\\nb\\000\\377' > raw && ln -s ../../etc/passwd a/b/link && ln "
+    "-s /abs abs && ln "
     "-s missing dangling\n"
     "echo x > 'with blank/$dollar \"quote\"' && echo u > \"$(printf 'umlaut-\\303\\244')\" && echo '$Id$' > keywords\n"
-    "d=$(printf '%%0100d' 0) && mkdir -p $d/$d/$d && echo l > $d/$d/$d/$(printf '%%0200d' 1) && ln -s $(printf '%%0150d' 2) long-link && "
+    "d=$(printf '%%0100d' 0) && mkdir -p $d/$d/$d && echo l > $d/$d/$d/$(printf '%%0200d' 1) && ln -s $(printf "
+    "'%%0150d' 2) long-link && "
     "echo s > a-b && echo t > a.b\n";
 
 static void svn_whole(void **state)
@@ -71,7 +75,8 @@ static void git_whole(void **state)
     sh("git init -q -b main $T/g");
     setenv("W", in("g"), 1);
     sh(tree);
-    sh("cd $T/g && git add . && git update-index --add --cacheinfo 160000,0123456789012345678901234567890123456789,sub/module && git "
+    sh("cd $T/g && git add . && git update-index --add --cacheinfo "
+       "160000,0123456789012345678901234567890123456789,sub/module && git "
        "commit -qm all");
     sh("mkdir $T/g-theirs && git -C $T/g archive main | tar -xf - -C $T/g-theirs");
     struct source *source = open_ok(ARCHIVE_GIT, in("g"), "");
@@ -83,7 +88,8 @@ static void git_whole(void **state)
     source_close(source);
 }
 
-/* One random step in the working tree $W. Names are few, so that kinds change places: file, folder, link, gone, with and without x. */
+/* One random step in the working tree $W. Names are few, so that kinds change places: file, folder, link, gone, with
+ * and without x. */
 static void step(const char *add, const char *remove, unsigned seed)
 {
     setenv("ADD", add, 1);
@@ -103,7 +109,8 @@ static void step(const char *add, const char *remove, unsigned seed)
        "            run('REMOVE', above)\n"
        "            break\n"
        "    kind = rng.choice(['file', 'file', 'file', 'link', 'gone', 'exec', 'folder'])\n"
-       "    if os.path.lexists(path) and (kind in ('gone', 'link', 'folder') or os.path.islink(path) or os.path.isdir(path)):\n"
+       "    if os.path.lexists(path) and (kind in ('gone', 'link', 'folder') or os.path.islink(path) or "
+       "os.path.isdir(path)):\n"
        "        run('REMOVE', path)\n"
        "    if kind == 'gone':\n"
        "        continue\n"
@@ -124,7 +131,8 @@ static void step(const char *add, const char *remove, unsigned seed)
         seed);
 }
 
-/* changed_equals_whole: each tree made from another one by what differs, forwards and backwards, beside a hard-link clone that must stay.
+/* changed_equals_whole: each tree made from another one by what differs, forwards and backwards, beside a hard-link
+ * clone that must stay.
  */
 static void changed_equals_whole(struct source *source, const struct source_ident *idents, size_t n)
 {
@@ -151,7 +159,8 @@ static void svn_changed(void **state)
 {
     (void)state;
     struct source_ident idents[ROUNDS];
-    sh("svnadmin create $T/rr && svn co -q file://$T/rr $T/rw && cd $T/rw && echo base > base && mkdir a && echo f > a/f && svn add -q "
+    sh("svnadmin create $T/rr && svn co -q file://$T/rr $T/rw && cd $T/rw && echo base > base && mkdir a && echo f > "
+       "a/f && svn add -q "
        "base a && svn ci -qm 0");
     setenv("W", in("rw"), 1);
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -190,7 +199,8 @@ static void git_changed(void **state)
     source_close(source);
 }
 
-static bool export_refused(struct source *source, struct source_ident ident, const struct source_export_options *options, struct err *err)
+static bool export_refused(
+    struct source *source, struct source_ident ident, const struct source_export_options *options, struct err *err)
 {
     sh("rm -rf $T/x && mkdir $T/x");
     int fd = open(in("x"), O_RDONLY | O_DIRECTORY);
@@ -211,15 +221,19 @@ static void bad_names(void **state)
            "import sys\n"
            "sys.stdout.buffer.write(b'100644 ' + sys.argv[2].encode() + b'\\0' + bytes.fromhex(sys.argv[1]))\n"
            "END\n"
-           "t=$(git hash-object -t tree -w --literally --stdin < $T/tree) && git update-ref refs/heads/main $(git commit-tree -m x $t)",
+           "t=$(git hash-object -t tree -w --literally --stdin < $T/tree) && git update-ref refs/heads/main $(git "
+           "commit-tree -m x $t)",
             names[i]);
         struct source *source = open_ok(ARCHIVE_GIT, in("bad"), "");
-        said(export_refused(source, git_id(in("bad"), "main"), NULL, &err), &err, err.code == ERR_corrupt ? ERR_corrupt : ERR_invalid,
+        said(export_refused(source, git_id(in("bad"), "main"), NULL, &err), &err,
+            err.code == ERR_corrupt ? ERR_corrupt : ERR_invalid,
             err.code == ERR_corrupt ? "fsck" : "can't be checked out");
         source_close(source);
     }
-    /* A link, and then a file below that link: libgit2 reads one name once, Subversion can't have it; the folder may hold it already. */
-    sh("svnadmin create $T/l && svn mkdir -qm 1 file://$T/l/a && echo x > $T/file && svn import -qm 2 $T/file file://$T/l/a/f\n"
+    /* A link, and then a file below that link: libgit2 reads one name once, Subversion can't have it; the folder may
+     * hold it already. */
+    sh("svnadmin create $T/l && svn mkdir -qm 1 file://$T/l/a && echo x > $T/file && svn import -qm 2 $T/file "
+       "file://$T/l/a/f\n"
        "mkdir $T/outside && rm -rf $T/x && mkdir $T/x && ln -s $T/outside $T/x/a");
     struct source *source = open_ok(ARCHIVE_SVN, in("l"), "");
     int fd = open(in("x"), O_RDONLY | O_DIRECTORY);
@@ -241,7 +255,8 @@ static void limits(void **state)
     (void)state;
     struct err err = { 0 };
     struct source *source = open_ok(ARCHIVE_SVN, in("r"), "");
-    struct source_export_options few = { .files_max = 3 }, small = { .bytes_max = 1000 }, stopped = { .progress = stop_at_two };
+    struct source_export_options few = { .files_max = 3 }, small = { .bytes_max = 1000 },
+                                 stopped = { .progress = stop_at_two };
     said(export_refused(source, rev(1), &few, &err), &err, ERR_body_too_large, "more than 3 files");
     said(export_refused(source, rev(1), &small, &err), &err, ERR_body_too_large, "more than 1000 bytes");
     said(export_refused(source, rev(1), &stopped, &err), &err, ERR_unavailable, "stopped");

@@ -1,4 +1,5 @@
-/* A branch of a git repository: commits, what they touched, which are new, forced pushes, and everything that can be wrong. */
+/* A branch of a git repository: commits, what they touched, which are new, forced pushes, and everything that can be
+ * wrong. */
 #include "bed.h"
 
 #include <unistd.h>
@@ -12,9 +13,11 @@ static int history_make(void **state)
         return -1;
     return sh_status(
         "git init -q -b main $T/g && cd $T/g && mkdir -p docs/deep _workflows\n"
-        "echo one > docs/a.txt && echo two > docs/deep/b.txt && echo '- name: a' > _workflows/a.yaml && git add . && git commit -qm one\n"
+        "echo one > docs/a.txt && echo two > docs/deep/b.txt && echo '- name: a' > _workflows/a.yaml && git add . && "
+        "git commit -qm one\n"
         "git tag first && git checkout -qb side && echo side > side.txt && git add . && git commit -qm side\n"
-        "git checkout -q main && echo more >> docs/a.txt && git commit -qam 'two\n\nBody.\n\nSigned-off-by: x\nWeir-Cause: a@1:index'\n"
+        "git checkout -q main && echo more >> docs/a.txt && git commit -qam 'two\n\nBody.\n\nSigned-off-by: "
+        "x\nWeir-Cause: a@1:index'\n"
         "git tag second && git merge -q --no-ff -m merge side && git tag third\n"
         "git mv docs manual && chmod +x manual/a.txt && git commit -qam four && git tag fourth");
 }
@@ -31,8 +34,8 @@ static const char *changes_text(const struct source_revision *revision)
     size_t len = 0;
     text[0] = '\0';
     for (size_t i = 0; i < revision->n_changes; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%c %.*s", i > 0 ? ", " : "", " AMDR"[revision->changes[i].kind],
-            STR_ARG(revision->changes[i].path));
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%c %.*s", i > 0 ? ", " : "",
+            " AMDR"[revision->changes[i].kind], STR_ARG(revision->changes[i].path));
     return text;
 }
 
@@ -151,7 +154,8 @@ static void new_commits(void **state)
 
     /* The old tip is the second parent of the new one: no forced push, and the other side's commits are new. */
     known.tip = str_dup(&arena, git_id(in("g"), "main").id);
-    sh("cd $T/g && git checkout -q -b other main~1 && git commit -q --allow-empty -m o1 && git merge -q --no-ff -m m main && git push -q "
+    sh("cd $T/g && git checkout -q -b other main~1 && git commit -q --allow-empty -m o1 && git merge -q --no-ff -m m "
+       "main && git push -q "
        "$T/bare other:main");
     must(source_new_commits(source, &arena, &known, &commits, &err), &err);
     assert_int_equal(commits.n, 2);
@@ -201,11 +205,14 @@ static void workflows(void **state)
     must(source_workflows_read(source, &arena, git_id(in("g"), "third"), one.content, &two, &err), &err);
     assert_true(two.same);
     source_close(source);
-    sh("git init -q -b main $T/bad && cd $T/bad && mkdir _workflows && cd _workflows && ln -s /etc/passwd link.yaml && printf 'a\\0b' > "
+    sh("git init -q -b main $T/bad && cd $T/bad && mkdir _workflows && cd _workflows && ln -s /etc/passwd link.yaml && "
+       "printf 'a\\0b' > "
        "nul.yml\n"
-       "mkdir folder.json && touch folder.json/x && head -c 1048577 /dev/zero | tr '\\0' '#' > large.yaml && echo '[]' > \"$(printf "
+       "mkdir folder.json && touch folder.json/x && head -c 1048577 /dev/zero | tr '\\0' '#' > large.yaml && echo '[]' "
+       "> \"$(printf "
        "'n\\377\\033.yaml')\"\n"
-       "cd .. && git add . && git commit -qm 1 && git tag t1 && git rm -qr _workflows && ln -s docs _workflows && git add . && git commit "
+       "cd .. && git add . && git commit -qm 1 && git tag t1 && git rm -qr _workflows && ln -s docs _workflows && git "
+       "add . && git commit "
        "-qm 2");
     source = open_ok(ARCHIVE_GIT, in("bad"), "");
     must(source_workflows_read(source, &arena, git_id(in("bad"), "t1"), (struct str){ 0 }, &one, &err), &err);
@@ -232,24 +239,27 @@ static void errors(void **state)
     open_refused(ARCHIVE_GIT, in("g"), "mian", ERR_not_found, "did you mean 'main'?");
     open_refused(ARCHIVE_GIT, in("g"), "a..b", ERR_invalid, "can't be the name of a branch");
     open_refused(ARCHIVE_GIT, "https://example.org/x.git", "", ERR_invalid, "git clone --mirror");
-    sh("git clone -q --depth 1 file://$T/g $T/shallow && git -C $T/g branch keep fourth && cp -r $T/g $T/detached && git -C $T/detached "
+    sh("git clone -q --depth 1 file://$T/g $T/shallow && git -C $T/g branch keep fourth && cp -r $T/g $T/detached && "
+       "git -C $T/detached "
        "checkout -q --detach");
     open_refused(ARCHIVE_GIT, in("shallow"), "", ERR_invalid, "--unshallow");
     open_refused(ARCHIVE_GIT, in("detached"), "", ERR_invalid, "--branch");
     source_close(open_ok(ARCHIVE_GIT, in("detached"), "main"));
     struct source *source = open_ok(ARCHIVE_GIT, in("g"), "keep");
-    said(source_revision_read(source, &arena, id("0123456789012345678901234567890123456789"), &revision, &err), &err, ERR_not_found,
-        "no commit");
+    said(source_revision_read(source, &arena, id("0123456789012345678901234567890123456789"), &revision, &err), &err,
+        ERR_not_found, "no commit");
     said(source_revision_read(source, &arena, id("main"), &revision, &err), &err, ERR_not_found, "isn't a commit id");
     said(source_revision_read(source, &arena, rev(3), &revision, &err), &err, ERR_not_found, "isn't a commit id");
     source_close(source);
 
     sh("cp -r $T/g/.git $T/broken && git -C $T/broken config core.bare true");
     source = open_ok(ARCHIVE_GIT, in("broken"), "main");
-    sh("cd $T/broken && t=$(git rev-parse second^{tree}) && f=objects/$(echo $t | cut -c1-2)/$(echo $t | cut -c3-) && chmod u+w $f && echo "
+    sh("cd $T/broken && t=$(git rev-parse second^{tree}) && f=objects/$(echo $t | cut -c1-2)/$(echo $t | cut -c3-) && "
+       "chmod u+w $f && echo "
        "x > $f");
     said(source_revision_read(source, &arena, git_id(in("g"), "second"), &revision, &err), &err, ERR_corrupt, "fsck");
-    sh("cd $T/broken && t=$(git rev-parse fourth:manual) && rm -f objects/$(echo $t | cut -c1-2)/$(echo $t | cut -c3-)");
+    sh("cd $T/broken && t=$(git rev-parse fourth:manual) && rm -f objects/$(echo $t | cut -c1-2)/$(echo $t | cut "
+       "-c3-)");
     said(source_revision_read(source, &arena, git_id(in("g"), "fourth"), &revision, &err), &err, ERR_corrupt, "fsck");
     sh("rm -rf $T/broken");
     said(source_youngest(source, &arena, &youngest, &err), &err, ERR_not_found, "isn't there any more");

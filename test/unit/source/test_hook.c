@@ -1,5 +1,5 @@
-/* Hooks: real commits and pushes call ours; what was there still runs, with its output and status; removing puts it back; a weir that hangs
- * delays nobody. */
+/* Hooks: real commits and pushes call ours; what was there still runs, with its output and status; removing puts it
+ * back; a weir that hangs delays nobody. */
 #include "bed.h"
 
 #include <poll.h>
@@ -23,7 +23,8 @@ static int make(void **state)
                      "cat $T/calls.new > $T/calls\n"
                      "END\n"
                      "chmod +x \"$T/it's here/weir\"\n"
-                     "svnadmin create $T/r && svn co -q file://$T/r $T/w && git init -q --bare -b main $T/g && git init -q -b main $T/gw");
+                     "svnadmin create $T/r && svn co -q file://$T/r $T/w && git init -q --bare -b main $T/g && git "
+                     "init -q -b main $T/gw");
 }
 
 static int drop(void **state)
@@ -36,7 +37,8 @@ static const char *install(enum archive_kind kind, const char *repository, const
 {
     struct err err = { 0 };
     struct str options[] = { STR("--server"), STR("unix:/a b/run/notify.sock") };
-    struct hook_call call = { str_of(archive), str_of(in("it's here/weir")), kind == ARCHIVE_GIT ? STR("main") : STR(""), options, 2 };
+    struct hook_call call = { str_of(archive), str_of(in("it's here/weir")),
+        kind == ARCHIVE_GIT ? STR("main") : STR(""), options, 2 };
     struct hook_paths paths = { 0 };
     must(hook_install(kind, in(repository), &call, &arena, &paths, &err), &err);
     assert_int_equal(paths.n_installed, paths.n_wanted);
@@ -44,8 +46,8 @@ static const char *install(enum archive_kind kind, const char *repository, const
 }
 
 /* refuses: hook_install of these words, with that text. */
-static void refuses(enum archive_kind kind, const char *repository, const char *archive, const char *program, struct str option,
-    enum err_code code, const char *text)
+static void refuses(enum archive_kind kind, const char *repository, const char *archive, const char *program,
+    struct str option, enum err_code code, const char *text)
 {
     struct err err = { 0 };
     struct hook_call call = { str_of(archive), str_of(program), { 0 }, &option, option.len > 0 };
@@ -96,8 +98,9 @@ static void plain(void **state)
     sh("cmp %s $T/before", path);
     install(ARCHIVE_SVN, "r", "more");
     commit("two");
-    calls_are("notify docs 2 --txn 1-1 --server unix:/a b/run/notify.sock key=none\nnotify more 2 --txn 1-1 --server unix:/a "
-              "b/run/notify.sock key=none");
+    calls_are(
+        "notify docs 2 --txn 1-1 --server unix:/a b/run/notify.sock key=none\nnotify more 2 --txn 1-1 --server unix:/a "
+        "b/run/notify.sock key=none");
     assert_int_equal(installed(ARCHIVE_SVN, "r", "docs"), 1);
     removed(ARCHIVE_SVN, "r", "docs");
     assert_int_equal(installed(ARCHIVE_SVN, "r", "docs"), 0);
@@ -109,7 +112,8 @@ static void plain(void **state)
     /* a job's commit: its hook has no environment, but the process that commits has */
     sh("svnadmin create $T/j");
     install(ARCHIVE_SVN, "j", "docs");
-    sh("WEIR_KEY=docs@1:t svn mkdir -q -m job file://$T/j/by-a-job && test -s $T/calls"); /* told before the commit came back */
+    /* told before the commit came back */
+    sh("WEIR_KEY=docs@1:t svn mkdir -q -m job file://$T/j/by-a-job && test -s $T/calls");
     calls_are("notify docs 1 --txn 0-0 --server unix:/a b/run/notify.sock key=docs@1:t");
     /* the hook's own environment is passed on */
     install(ARCHIVE_SVN, "r", "docs");
@@ -121,12 +125,14 @@ static void plain(void **state)
 static void beside_another(void **state)
 {
     (void)state;
-    sh("cat > $T/r/hooks/post-commit <<END\n#!/bin/sh\necho \"theirs $T \\$#\" > $T/theirs; echo told >&2; exit 3\nEND\nchmod 750 "
+    sh("cat > $T/r/hooks/post-commit <<END\n#!/bin/sh\necho \"theirs $T \\$#\" > $T/theirs; echo told >&2; exit "
+       "3\nEND\nchmod 750 "
        "$T/r/hooks/post-commit\n"
        "cp -p $T/r/hooks/post-commit $T/original");
     const char *path = install(ARCHIVE_SVN, "r", "docs");
     install(ARCHIVE_SVN, "r", "docs");
-    sh("cd $T/w && svn up -q && echo 4 >> four && svn add -q four && svn ci -m 'a commit' > $T/said 2>&1; grep -q told $T/said && grep -q "
+    sh("cd $T/w && svn up -q && echo 4 >> four && svn add -q four && svn ci -m 'a commit' > $T/said 2>&1; grep -q told "
+       "$T/said && grep -q "
        "'exit code 3' $T/said");
     calls_are("notify docs 4 --txn 3-3 --server unix:/a b/run/notify.sock key=none");
     sh("grep -q 'theirs .* 3' $T/theirs && test $(stat -c %%a %s.before-weir) = 750", path);
@@ -151,8 +157,10 @@ static void git_push(void **state)
     (void)state;
     sh("cat > $T/g/hooks/post-receive <<END\n#!/bin/sh\ncat > $T/lines\nEND\nchmod +x $T/g/hooks/post-receive");
     const char *path = install(ARCHIVE_GIT, "g", "code");
-    sh("cd $T/gw && git commit -q --allow-empty -m 1 && WEIR_KEY=code@1:t git push -q $T/g main && grep -q refs/heads/main $T/lines");
-    calls_are(sh_out("echo notify code $(git -C $T/gw rev-parse main) --server unix:/a b/run/notify.sock key=code@1:t"));
+    sh("cd $T/gw && git commit -q --allow-empty -m 1 && WEIR_KEY=code@1:t git push -q $T/g main && grep -q "
+       "refs/heads/main $T/lines");
+    calls_are(
+        sh_out("echo notify code $(git -C $T/gw rev-parse main) --server unix:/a b/run/notify.sock key=code@1:t"));
     removed(ARCHIVE_GIT, "g", "code");
     sh("grep -q 'cat >' %s", path);
     sh("git -C $T/g config core.hooksPath /elsewhere");
@@ -162,7 +170,8 @@ static void git_push(void **state)
     removed(ARCHIVE_GIT, "g", "code");
 }
 
-/* An ordinary repository: a commit comes by more ways than a push. Each tells the branch's commit; what was there runs on. */
+/* An ordinary repository: a commit comes by more ways than a push. Each tells the branch's commit; what was there runs
+ * on. */
 static void git_ordinary(void **state)
 {
     (void)state;
@@ -171,27 +180,36 @@ static void git_ordinary(void **state)
         "git commit -q --amend --allow-empty -m 1b",
         "git checkout -q -b side && echo s > s && git add s && git commit -q -m s && git checkout -q main && "
         "git merge -q --no-ff -m m side",
-        "git checkout -q -b pick HEAD~1 && echo p > p && git add p && git commit -q -m p && git checkout -q main && git cherry-pick pick",
+        "git checkout -q -b pick HEAD~1 && echo p > p && git add p && git commit -q -m p && git checkout -q main && "
+        "git cherry-pick pick",
         "git revert --no-edit HEAD",
-        "git checkout -q -b base HEAD~1 && echo b > b && git add b && git commit -q -m b && git checkout -q main && git rebase -q base",
-        "echo a > a && git add a && git commit -q -m a && git format-patch -1 -o $T/patches && git reset -q --hard HEAD~1 && "
+        "git checkout -q -b base HEAD~1 && echo b > b && git add b && git commit -q -m b && git checkout -q main && "
+        "git rebase -q base",
+        "echo a > a && git add a && git commit -q -m a && git format-patch -1 -o $T/patches && git reset -q --hard "
+        "HEAD~1 && "
         "git am -q $T/patches/*",
-        "git checkout -q -b ahead && git commit -q --allow-empty -m f && git checkout -q main && git merge -q --ff-only ahead",
-        "git checkout -q side && git clone -q $T/o $T/o2 && cd $T/o2 && git checkout -q main && git commit -q --allow-empty -m push && "
+        "git checkout -q -b ahead && git commit -q --allow-empty -m f && git checkout -q main && git merge -q "
+        "--ff-only ahead",
+        "git checkout -q side && git clone -q $T/o $T/o2 && cd $T/o2 && git checkout -q main && git commit -q "
+        "--allow-empty -m push && "
         "git push -q origin main",
     };
-    sh("git init -q -b main $T/o && printf '#!/bin/sh\necho \"$@\" >> %s/amends; exit 1\n' > $T/o/.git/hooks/post-rewrite && "
-       "cd $T/o && chmod +x .git/hooks/post-rewrite && cp -p .git/hooks/post-rewrite $T/rewrite && git commit -q --allow-empty -m 0",
+    sh("git init -q -b main $T/o && printf '#!/bin/sh\necho \"$@\" >> %s/amends; exit 1\n' > "
+       "$T/o/.git/hooks/post-rewrite && "
+       "cd $T/o && chmod +x .git/hooks/post-rewrite && cp -p .git/hooks/post-rewrite $T/rewrite && git commit -q "
+       "--allow-empty -m 0",
         in(""));
     install(ARCHIVE_GIT, "o/.git", "code");
     assert_int_equal(installed(ARCHIVE_GIT, "o/.git", "code"), 5);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         sh("cd $T/o && export WEIR_KEY=code@1:t && %s", ways[i]);
-        sh("grep -q \"notify code $(git -C $T/o rev-parse main) .*key=code@1:t\" $T/calls && rm -f $T/calls $T/calls.new");
+        sh("grep -q \"notify code $(git -C $T/o rev-parse main) .*key=code@1:t\" $T/calls && rm -f $T/calls "
+           "$T/calls.new");
     }
     sh("grep -q amend $T/amends && grep -q rebase $T/amends");
     removed(ARCHIVE_GIT, "o/.git", "code");
-    sh("cmp $T/o/.git/hooks/post-rewrite $T/rewrite && cd $T/o/.git/hooks && ! ls | grep -v sample | grep -v post-rewrite");
+    sh("cmp $T/o/.git/hooks/post-rewrite $T/rewrite && cd $T/o/.git/hooks && ! ls | grep -v sample | grep -v "
+       "post-rewrite");
     /* one that is in the way keeps all of them out, and none is left there */
     sh("mkdir $T/o/.git/hooks/post-applypatch");
     refuses(ARCHIVE_GIT, "o/.git", "code", "/weir", STR(""), ERR_invalid, "isn't a file");
@@ -232,7 +250,8 @@ static void refused(void **state)
     said(hook_remove(ARCHIVE_SVN, in("r"), STR("docs"), &err), &err, ERR_invalid, "somebody changed");
     sh("printf '#!/bin/sh\\n' > $T/r/hooks/post-commit && echo old > $T/r/hooks/post-commit.before-weir");
     refuses(ARCHIVE_SVN, "r", "b", "/weir", STR(""), ERR_invalid, "in the way");
-    sh("ln -f $T/r/hooks/post-commit $T/r/hooks/post-commit.before-weir"); /* as an install leaves it that was cut short */
+    /* as an install leaves it that was cut short */
+    sh("ln -f $T/r/hooks/post-commit $T/r/hooks/post-commit.before-weir");
     install(ARCHIVE_SVN, "r", "docs");
     removed(ARCHIVE_SVN, "r", "docs");
     assert_string_equal(sh_out("cat $T/r/hooks/post-commit"), "#!/bin/sh");

@@ -1,4 +1,5 @@
-/* A Subversion repository behind svnserve: the same answers as from its folder, and a server that goes and comes back. */
+/* A Subversion repository behind svnserve: the same answers as from its folder, and a server that goes and comes back.
+ */
 #include "bed.h"
 
 #include <arpa/inet.h>
@@ -16,7 +17,9 @@ static int port;
 /* server_start: on `port`, or a free one; waits until it answers. */
 static void server_start(void)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port) };
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)
+    };
     if (port == 0) {
         socklen_t len = sizeof address;
         int probe = socket(AF_INET, SOCK_STREAM, 0);
@@ -30,8 +33,8 @@ static void server_start(void)
     fflush(NULL);
     server = fork();
     if (server == 0) {
-        execlp("svnserve", "svnserve", "-d", "--foreground", "--threads", "--listen-host", "127.0.0.1", "--listen-port", port_text, "-r",
-            bed, (char *)NULL);
+        execlp("svnserve", "svnserve", "-d", "--foreground", "--threads", "--listen-host", "127.0.0.1", "--listen-port",
+            port_text, "-r", bed, (char *)NULL);
         _exit(127);
     }
     uint64_t deadline = now_us() + 20 * 1000000u;
@@ -59,19 +62,23 @@ static int make(void **state)
 {
     if (bed_make(state) != 0)
         return -1;
-    int status = sh_status(
-        "svnadmin create $T/r && svn co -q file://$T/r $T/w && cd $T/w\n"
-        "mkdir -p docs/deep _workflows && echo one > docs/a.txt && echo two > docs/deep/b.txt && echo '- name: a' > _workflows/a.yaml\n"
-        "ln -s docs link && chmod +x docs/a.txt && svn add -q docs _workflows link && svn ci -qm first\n"
-        "echo more >> docs/a.txt && svn ci -qm change --with-revprop weir:cause='a@1:index'\n"
-        "svn up -q && svn cp -q docs manual && echo x >> manual/a.txt && svn ci -qm copy\n"
-        "svn up -q && svn rm -q docs link && svn ci -qm delete && ln -s /etc/passwd _workflows/l.yaml && svn add -q _workflows/l.yaml && "
-        "svn ci -qm 5\n"
-        "svn up -q && svn rm -q manual/deep && svn cp -q _workflows manual/deep && echo docs > docs && svn add -q docs && svn pd -q "
-        "svn:executable manual/a.txt\n"
-        "svn ci -qm replace && svn up -q && svn rm -q _workflows && svn ci -qm none && echo file > _workflows && svn add -q _workflows && "
-        "svn ci -qm file\n"
-        "svn up -q && svn cp -q manual other && svn ci -qm branch");
+    int status =
+        sh_status("svnadmin create $T/r && svn co -q file://$T/r $T/w && cd $T/w\n"
+                  "mkdir -p docs/deep _workflows && echo one > docs/a.txt && echo two > docs/deep/b.txt && echo '- "
+                  "name: a' > _workflows/a.yaml\n"
+                  "ln -s docs link && chmod +x docs/a.txt && svn add -q docs _workflows link && svn ci -qm first\n"
+                  "echo more >> docs/a.txt && svn ci -qm change --with-revprop weir:cause='a@1:index'\n"
+                  "svn up -q && svn cp -q docs manual && echo x >> manual/a.txt && svn ci -qm copy\n"
+                  "svn up -q && svn rm -q docs link && svn ci -qm delete && ln -s /etc/passwd _workflows/l.yaml && svn "
+                  "add -q _workflows/l.yaml && "
+                  "svn ci -qm 5\n"
+                  "svn up -q && svn rm -q manual/deep && svn cp -q _workflows manual/deep && echo docs > docs && svn "
+                  "add -q docs && svn pd -q "
+                  "svn:executable manual/a.txt\n"
+                  "svn ci -qm replace && svn up -q && svn rm -q _workflows && svn ci -qm none && echo file > "
+                  "_workflows && svn add -q _workflows && "
+                  "svn ci -qm file\n"
+                  "svn up -q && svn cp -q manual other && svn ci -qm branch");
     if (status == 0)
         server_start();
     return status;
@@ -104,7 +111,8 @@ static void same_revision(struct source *here, struct source *there, int64_t n)
     assert_int_equal(a.is_first, b.is_first);
     assert_int_equal(a.n_changes, b.n_changes);
     for (size_t i = 0; i < a.n_changes; i++) {
-        assert_true(str_eq(a.changes[i].path, b.changes[i].path) && str_eq(a.changes[i].copied_from, b.changes[i].copied_from));
+        assert_true(
+            str_eq(a.changes[i].path, b.changes[i].path) && str_eq(a.changes[i].copied_from, b.changes[i].copied_from));
         assert_int_equal(a.changes[i].kind, b.changes[i].kind);
         assert_int_equal(a.changes[i].is_folder, b.changes[i].is_folder);
     }

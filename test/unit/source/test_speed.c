@@ -24,8 +24,8 @@ static void read_all(const char *what, struct source *source, const struct sourc
         arena_release(&scratch);
     }
     uint64_t took = now_us() - began;
-    print_message("%s: %zu revisions, %zu changes, in %llu ms: %llu a second\n", what, n, n_changes, (unsigned long long)took / 1000,
-        (unsigned long long)(n * 1000000 / (took + 1)));
+    print_message("%s: %zu revisions, %zu changes, in %llu ms: %llu a second\n", what, n, n_changes,
+        (unsigned long long)took / 1000, (unsigned long long)(n * 1000000 / (took + 1)));
     assert_true(n_changes >= n);
     assert_int_equal(n_read, n / 100); /* the workflow changes every hundred revisions */
 }
@@ -33,21 +33,26 @@ static void read_all(const char *what, struct source *source, const struct sourc
 static void svn_two_thousand(void **state)
 {
     (void)state;
-    sh("svnadmin create $T/r && printf '[rep-sharing]\\nenable-rep-sharing = false\\n' > $T/r/db/fsfs.conf && python3 - <<'END' > $T/dump\n"
+    sh("svnadmin create $T/r && printf '[rep-sharing]\\nenable-rep-sharing = false\\n' > $T/r/db/fsfs.conf && python3 "
+       "- <<'END' > $T/dump\n"
        "import sys\n"
        "out = sys.stdout.buffer\n"
        "def props(p):\n"
-       "    return b''.join(b'K %%d\\n%%s\\nV %%d\\n%%s\\n' %% (len(k), k, len(v), v) for k, v in p) + b'PROPS-END\\n'\n"
+       "    return b''.join(b'K %%d\\n%%s\\nV %%d\\n%%s\\n' %% (len(k), k, len(v), v) for k, v in p) + "
+       "b'PROPS-END\\n'\n"
        "out.write(b'SVN-fs-dump-format-version: 2\\n\\n')\n"
        "seen = set()\n"
        "def node(path, text):\n"
        "    kind = b'change' if path in seen else b'add'\n"
        "    seen.add(path)\n"
-       "    out.write(b'Node-path: %%s\\nNode-kind: file\\nNode-action: %%s\\nText-content-length: %%d\\nContent-length: "
+       "    out.write(b'Node-path: %%s\\nNode-kind: file\\nNode-action: %%s\\nText-content-length: "
+       "%%d\\nContent-length: "
        "%%d\\n\\n%%s\\n\\n' %% (path, kind, len(text), len(text), text))\n"
        "for rev in range(1, %d + 1):\n"
-       "    p = props([(b'svn:author', b'ada'), (b'svn:date', b'2024-01-01T00:00:00.000000Z'), (b'svn:log', b'revision %%d' %% rev)])\n"
-       "    out.write(b'Revision-number: %%d\\nProp-content-length: %%d\\nContent-length: %%d\\n\\n%%s\\n' %% (rev, len(p), len(p), p))\n"
+       "    p = props([(b'svn:author', b'ada'), (b'svn:date', b'2024-01-01T00:00:00.000000Z'), (b'svn:log', b'revision "
+       "%%d' %% rev)])\n"
+       "    out.write(b'Revision-number: %%d\\nProp-content-length: %%d\\nContent-length: %%d\\n\\n%%s\\n' %% (rev, "
+       "len(p), len(p), p))\n"
        "    if rev == 1:\n"
        "        for folder in [b'_workflows', b'docs'] + [b'docs/%%d' %% i for i in range(20)]:\n"
        "            out.write(b'Node-path: %%s\\nNode-kind: dir\\nNode-action: add\\n\\n\\n' %% folder)\n"
@@ -89,7 +94,8 @@ static void git_two_thousand(void **state)
        "out = sys.stdout.buffer\n"
        "for rev in range(1, %d + 1):\n"
        "    message = b'revision %%d' %% rev\n"
-       "    out.write(b'commit refs/heads/main\\ncommitter Ada <ada@example.org> %%d +0000\\ndata %%d\\n%%s\\n' %% (1700000000 + rev, "
+       "    out.write(b'commit refs/heads/main\\ncommitter Ada <ada@example.org> %%d +0000\\ndata %%d\\n%%s\\n' %% "
+       "(1700000000 + rev, "
        "len(message), message))\n"
        "    files = [(b'docs/%%d/page%%d.txt' %% (rev %% 20, rev %% 200), b'text %%d\\n' %% rev * 20)]\n"
        "    if rev %% 100 == 1:\n"

@@ -1,4 +1,5 @@
-/* A Subversion repository whose folder is here: revisions, what they touched, workflow files, and everything that can be wrong. */
+/* A Subversion repository whose folder is here: revisions, what they touched, workflow files, and everything that can
+ * be wrong. */
 #include "bed.h"
 
 #include <sys/wait.h>
@@ -13,11 +14,12 @@ static int history_make(void **state)
         return -1;
     return sh_status(
         "svnadmin create $T/r && svn co -q file://$T/r $T/w && cd $T/w\n"
-        "mkdir -p docs/deep _workflows && echo one > docs/a.txt && echo two > docs/deep/b.txt && echo '- name: a' > _workflows/a.yaml\n"
-        "svn add -q docs _workflows && svn ci -qm 'first\nsecond line'\n"                             /* 1 */
-        "echo more >> docs/a.txt && svn ci -qm 'change' --with-revprop weir:cause='a@1:index'\n"      /* 2 */
-        "svn up -q && svn cp -q docs manual && echo x >> manual/a.txt && svn ci -qm copy\n"           /* 3 */
-        "svn up -q && svn rm -q docs && svn ci -qm delete\n"                                          /* 4 */
+        "mkdir -p docs/deep _workflows && echo one > docs/a.txt && echo two > docs/deep/b.txt && echo '- name: a' > "
+        "_workflows/a.yaml\n"
+        "svn add -q docs _workflows && svn ci -qm 'first\nsecond line'\n"                                     /* 1 */
+        "echo more >> docs/a.txt && svn ci -qm 'change' --with-revprop weir:cause='a@1:index'\n"              /* 2 */
+        "svn up -q && svn cp -q docs manual && echo x >> manual/a.txt && svn ci -qm copy\n"                   /* 3 */
+        "svn up -q && svn rm -q docs && svn ci -qm delete\n"                                                  /* 4 */
         "svn up -q && echo '{}' > _workflows/b.json && svn add -q _workflows/b.json && svn ci -qm workflow\n" /* 5 */
         "svn up -q && svn rm -q manual/deep && svn cp -q _workflows manual/deep && svn ci -qm replace\n"      /* 6 */
         "svn up -q && svn ps -q color red . && svn ci -qm 'property of the root'\n");                         /* 7 */
@@ -39,8 +41,8 @@ static const char *changes_text(const struct source_revision *revision)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%c %.*s%s", i > 0 ? ", " : "", " AMDR"[change->kind],
             STR_ARG(change->path), change -> is_folder ? "/" : "");
         if (change->copied_from.len > 0)
-            len += (size_t)snprintf(
-                text + len, sizeof text - len, " < %.*s@%lld", STR_ARG(change->copied_from), (long long)change->copied_rev);
+            len += (size_t)snprintf(text + len, sizeof text - len, " < %.*s@%lld", STR_ARG(change->copied_from),
+                (long long)change->copied_rev);
     }
     return text;
 }
@@ -70,18 +72,20 @@ static void revisions(void **state)
     assert_true(one.author.len > 0);
     assert_true(one.time_ms > 1500000000000);
     assert_int_equal(one.cause.len, 0);
-    assert_string_equal(changes_text(&one), "A _workflows/, A _workflows/a.yaml, A docs/, A docs/a.txt, A docs/deep/, A docs/deep/b.txt");
+    assert_string_equal(changes_text(&one),
+        "A _workflows/, A _workflows/a.yaml, A docs/, A docs/a.txt, A docs/deep/, A docs/deep/b.txt");
     struct source_revision two = read_ok(source, 2);
     assert_false(two.is_first);
     assert_true(str_eqz(two.cause, "a@1:index"));
     assert_string_equal(changes_text(&two), "M docs/a.txt");
     struct source_revision three = read_ok(source, 3);
-    assert_string_equal(changes_text(&three), "A manual/ < docs@2, A manual/a.txt, A manual/deep/, A manual/deep/b.txt");
+    assert_string_equal(
+        changes_text(&three), "A manual/ < docs@2, A manual/a.txt, A manual/deep/, A manual/deep/b.txt");
     struct source_revision four = read_ok(source, 4);
     assert_string_equal(changes_text(&four), "D docs/, D docs/a.txt, D docs/deep/, D docs/deep/b.txt");
     struct source_revision six = read_ok(source, 6);
-    assert_string_equal(
-        changes_text(&six), "R manual/deep/ < _workflows@5, A manual/deep/a.yaml, A manual/deep/b.json, D manual/deep/b.txt");
+    assert_string_equal(changes_text(&six),
+        "R manual/deep/ < _workflows@5, A manual/deep/a.yaml, A manual/deep/b.json, D manual/deep/b.txt");
     struct source_revision seven = read_ok(source, 7);
     assert_int_equal(seven.n_changes, 0);
     struct source_revision zero = read_ok(source, 0);
@@ -120,14 +124,16 @@ static void workflows(void **state)
     source_close(source);
 }
 
-/* The archive's root is a folder of the repository: paths are seen from there, the rest of the repository isn't seen. */
+/* The archive's root is a folder of the repository: paths are seen from there, the rest of the repository isn't seen.
+ */
 static void folder_of_repository(void **state)
 {
     (void)state;
     char url[128];
     snprintf(url, sizeof url, "file://%s/r/manual", bed);
     struct source *source = open_ok(ARCHIVE_SVN, url, "");
-    struct source_revision two = read_ok(source, 2), three = read_ok(source, 3), four = read_ok(source, 4), six = read_ok(source, 6);
+    struct source_revision two = read_ok(source, 2), three = read_ok(source, 3), four = read_ok(source, 4),
+                           six = read_ok(source, 6);
     assert_int_equal(two.n_changes, 0);
     assert_string_equal(changes_text(&three), "A a.txt, A deep/, A deep/b.txt");
     assert_int_equal(four.n_changes, 0);
@@ -146,11 +152,13 @@ static void bad_workflows(void **state)
 {
     (void)state;
     sh("svnadmin create $T/bad && svn co -q file://$T/bad $T/bw && cd $T/bw && mkdir _workflows && cd _workflows\n"
-       "ln -s /etc/passwd link.yaml && printf 'a\\0b' > nul.yml && mkdir folder.json && echo x > .hidden.yaml && echo x > notes.txt\n"
+       "ln -s /etc/passwd link.yaml && printf 'a\\0b' > nul.yml && mkdir folder.json && echo x > .hidden.yaml && echo "
+       "x > notes.txt\n"
        "head -c 1048577 /dev/zero | tr '\\0' '#' > large.yaml && head -c 1048576 /dev/zero | tr '\\0' '#' > fits.yaml\n"
        "cd .. && svn add -q _workflows && svn ci -qm 1\n"
        "svn rm -q _workflows && svn ci -qm 2 && ln -s docs _workflows && svn add -q _workflows && svn ci -qm 3\n"
-       "svn rm -q _workflows && svn ci -qm 4 && mkdir _workflows && cd _workflows && seq 1001 | sed 's/.*/f&.yaml/' | xargs touch\n"
+       "svn rm -q _workflows && svn ci -qm 4 && mkdir _workflows && cd _workflows && seq 1001 | sed 's/.*/f&.yaml/' | "
+       "xargs touch\n"
        "cd .. && svn add -q _workflows && svn ci -qm 5");
     struct source *source = open_ok(ARCHIVE_SVN, in("bad"), "");
     struct source_workflows one = workflows_of(source, 1, (struct str){ 0 });
@@ -189,7 +197,8 @@ static void errors(void **state)
        "echo 99 > $T/newer/db/format"); /* Subversion makes files that only root writes to */
     open_refused(ARCHIVE_SVN, in("newer"), "", ERR_invalid, "newer Subversion");
     struct source *source = open_ok(ARCHIVE_SVN, in("r"), "");
-    said(source_revision_read(source, &arena, rev(8), &revision, &err), &err, ERR_not_found, "there is no revision 8; the youngest is 7");
+    said(source_revision_read(source, &arena, rev(8), &revision, &err), &err, ERR_not_found,
+        "there is no revision 8; the youngest is 7");
     said(source_revision_read(source, &arena, rev(-1), &revision, &err), &err, ERR_not_found, "no revision -1");
     read_ok(source, 7); /* it goes on after a failure */
     source_close(source);
@@ -241,8 +250,10 @@ static void news(void **state)
 static void permissions(void **state)
 {
     (void)state;
-    sh("svnadmin create $T/closed && git init -q --bare $T/closed.git && chmod 0 $T/closed $T/closed.git && chmod 755 $T\n"
-       "svnadmin create $T/half && chmod 0 $T/half/db/current && git init -q --bare $T/half.git && chmod 0 $T/half.git/HEAD");
+    sh("svnadmin create $T/closed && git init -q --bare $T/closed.git && chmod 0 $T/closed $T/closed.git && chmod 755 "
+       "$T\n"
+       "svnadmin create $T/half && chmod 0 $T/half/db/current && git init -q --bare $T/half.git && chmod 0 "
+       "$T/half.git/HEAD");
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {

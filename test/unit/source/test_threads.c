@@ -1,4 +1,5 @@
-/* Different sources on different threads at the same time, while somebody commits: each reads what it would read alone. */
+/* Different sources on different threads at the same time, while somebody commits: each reads what it would read alone.
+ */
 #include "bed.h"
 
 #include <fcntl.h>
@@ -27,7 +28,8 @@ static bool read_once(struct source *source, struct source_ident ident, int n, s
     struct source_ident youngest;
     char message[32];
     snprintf(message, sizeof message, "revision %d", n);
-    bool good = source_youngest(source, &arena, &youngest, err) && source_revision_read(source, &arena, ident, &revision, err) &&
+    bool good = source_youngest(source, &arena, &youngest, err) &&
+                source_revision_read(source, &arena, ident, &revision, err) &&
                 source_workflows_read(source, &arena, ident, (struct str){ 0 }, &workflows, err);
     if (good && (!str_eqz(revision.message, message) || workflows.n_files != 1))
         good = err_set(err, ERR_internal, "another revision: %.*s", STR_ARG(revision.message));
@@ -43,8 +45,8 @@ static void *reader_run(void *context)
     for (int round = 0; round < ROUNDS && n_faults == 0; round++) {
         int n = 1 + (round * 7 + reader->n) % REVISIONS;
         struct source_ident ident = reader->git ? id(commits[n - 1]) : rev(n);
-        struct source *source =
-            source_open(reader->git ? ARCHIVE_GIT : ARCHIVE_SVN, str_of(reader->git ? "g" : "r"), (struct str){ 0 }, &err);
+        struct source *source = source_open(
+            reader->git ? ARCHIVE_GIT : ARCHIVE_SVN, str_of(reader->git ? "g" : "r"), (struct str){ 0 }, &err);
         bool good = source != NULL && read_once(source, ident, n, &err);
         if (good && round % 10 == 0) {
             snprintf(path, sizeof path, "out-%d-%d", reader->n, round);
@@ -65,7 +67,8 @@ static void *reader_run(void *context)
 static void side_by_side(void **state)
 {
     (void)state;
-    sh("svnadmin create $T/r && svn co -q file://$T/r $T/w && cd $T/w && mkdir _workflows docs && echo '[]' > _workflows/a.yaml && svn add "
+    sh("svnadmin create $T/r && svn co -q file://$T/r $T/w && cd $T/w && mkdir _workflows docs && echo '[]' > "
+       "_workflows/a.yaml && svn add "
        "-q _workflows docs\n"
        "git init -q -b main $T/g && mkdir $T/g/_workflows && echo '[]' > $T/g/_workflows/a.yaml\n"
        "for i in $(seq %d); do echo $i > $T/w/docs/$i && svn add -q $T/w/docs/$i && svn ci -qm \"revision $i\" $T/w\n"
@@ -83,7 +86,8 @@ static void side_by_side(void **state)
         readers[i] = (struct reader){ i, i % 2 == 0 };
         assert_int_equal(pthread_create(&threads[i], NULL, reader_run, &readers[i]), 0);
     }
-    sh("cd $T/w && for i in 1 2 3; do echo $i > docs/new && svn add -q --force docs/new && svn ci -qm new && git -C $T/g commit -q "
+    sh("cd $T/w && for i in 1 2 3; do echo $i > docs/new && svn add -q --force docs/new && svn ci -qm new && git -C "
+       "$T/g commit -q "
        "--allow-empty -m new; done");
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);

@@ -130,8 +130,7 @@ static void sweeps_what_nobody_wants(void **state)
     folder_remove(folder);
 }
 
-
-/* ---- nothing that comes later changes what was hashed ---- */
+/* --- nothing that comes later changes what was hashed --- */
 
 enum { RACE_BYTES = 300000, RACE_ROUNDS = 60 };
 
@@ -170,14 +169,16 @@ static void assert_content(struct blobs *blobs, const char *hex, int64_t bytes)
     buf_release(&out);
 }
 
-/* Two tenants send the same file while pieces of another content keep coming for both uploads: each blob has the bytes of its name. */
+/* Two tenants send the same file while pieces of another content keep coming for both uploads: each blob has the bytes
+ * of its name. */
 static void a_seal_is_of_what_it_took(void **state)
 {
     (void)state;
     struct err err = { 0 };
     const char *folder = folder_new();
     struct blobs *blobs = blobs_open(folder, &err);
-    struct race races[2] = { { blobs, { 1, 1, STR("acme"), "a", 0 }, false, 'x' }, { blobs, { 2, 1, STR("bolt"), "a", 0 }, false, 'y' } };
+    struct race races[2] = { { blobs, { 1, 1, STR("acme"), "a", 0 }, false, 'x' },
+        { blobs, { 2, 1, STR("bolt"), "a", 0 }, false, 'y' } };
     pthread_t threads[2];
     char *whole = malloc(RACE_BYTES);
     struct blob blob;
@@ -227,7 +228,7 @@ static void a_blob_is_never_replaced(void **state)
     folder_remove(folder);
 }
 
-/* ---- what attempts have sent ---- */
+/* --- what attempts have sent --- */
 
 static size_t sealed_of(struct blobs *blobs, int64_t task, int64_t grant, struct upload_seal *out)
 {
@@ -261,7 +262,8 @@ static void seals_are_remembered(void **state)
     char path[PATH_MAX];
     const struct upload late = { 1, 2, { "acme", 4 }, "a", 0 };
     assert_true(blobs_append(blobs, &one, 0, STR("ab"), 100, &err) && blobs_seal(blobs, &one, &blob, &err));
-    assert_true(blobs_append(blobs, &one, 0, STR("abc"), 100, &err) && blobs_seal(blobs, &one, &blob, &err)); /* again: the newest counts */
+    /* again: the newest counts */
+    assert_true(blobs_append(blobs, &one, 0, STR("abc"), 100, &err) && blobs_seal(blobs, &one, &blob, &err));
     assert_true(blobs_append(blobs, &late, 0, STR("half"), 100, &err));
     assert_int_equal(sealed_of(blobs, 1, 1, &seal), 1);
     assert_int_equal(waiting_of(blobs, "acme"), 3 + 4);
@@ -316,7 +318,8 @@ static void uploads_go_with_their_attempt(void **state)
     assert_true(blobs_append(blobs, &little, 0, STR("1234"), 100, &err));
     assert_false(blobs_append(blobs, &little, 4, STR("56"), 100, &err));
     assert_int_equal(err.code, ERR_quota_full);
-    assert_true(blobs_append(blobs, &little, 0, STR("12345"), 100, &err)); /* what takes the place of bytes counts once */
+    /* what takes the place of bytes counts once */
+    assert_true(blobs_append(blobs, &little, 0, STR("12345"), 100, &err));
     buf_release(&grants);
     blobs_close(blobs);
     folder_remove(folder);

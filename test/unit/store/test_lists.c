@@ -1,5 +1,5 @@
-/* Walks that are cut short: however little a call may look at, all pages together are the whole list, in order, and nothing twice. Run for
- * each store; by test/lib/postgres.py for PostgreSQL. */
+/* Walks that are cut short: however little a call may look at, all pages together are the whole list, in order, and
+ * nothing twice. Run for each store; by test/lib/postgres.py for PostgreSQL. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,14 +33,17 @@ static void scene_make(struct world *w)
     static struct task tasks[TASKS];
     const struct task *rows[TASKS], *ready[TASKS];
     struct lane rows_of_lanes[] = { { .id = 1, .kind = LANE_QUEUE, .tenant = STR("default"), .name = STR("default") },
-                                    { .id = 2, .kind = LANE_QUEUE, .tenant = STR("small"), .name = STR("default") } };
+        { .id = 2, .kind = LANE_QUEUE, .tenant = STR("small"), .name = STR("default") } };
     const struct lane *lanes[] = { &rows_of_lanes[0], &rows_of_lanes[1] };
     size_t n_ready = 0;
     world_make(w);
     for (int64_t i = 0; i < TASKS; i++) {
         bool lone = i + 1 == LONE;
-        tasks[i] = (struct task){ .id = i + 1, .lane = lone ? 2 : 1, .state = state_of(i + 1), .class_id = 1,
-                                 .name = lone ? STR("rare") : STR("plain") };
+        tasks[i] = (struct task){ .id = i + 1,
+            .lane = lone ? 2 : 1,
+            .state = state_of(i + 1),
+            .class_id = 1,
+            .name = lone ? STR("rare") : STR("plain") };
         rows_of_lanes[lone].counts[tasks[i].state]++;
         rows[i] = &tasks[i];
         if (tasks[i].state == STATE_P)
@@ -116,7 +119,9 @@ static void a_tenant_of_few_tasks_among_many_is_not_told_in_crumbs(void **state)
     scene_make(&w);
     for (size_t limit = 1; limit <= 1000; limit *= 10)
         for (int alone = 0; alone < 2; alone++) { /* D's source is the same one, with other states in it */
-            struct task_filter f = { .limit = limit, .tenant = STR("small"), .states = alone ? 1u << state_of(LONE) : every };
+            struct task_filter f = {
+                .limit = limit, .tenant = STR("small"), .states = alone ? 1u << state_of(LONE) : every
+            };
             size_t calls = pages_expect(&w, f), most = TASKS / step_rows() + 2;
             assert_true(calls <= most);
         }
@@ -133,7 +138,8 @@ static size_t binds_in(FILE *trace)
     return n;
 }
 
-/* With time enough: windows grow, so the statements of a call are few, and a page of a tenant that has all of them is one window. */
+/* With time enough: windows grow, so the statements of a call are few, and a page of a tenant that has all of them is
+ * one window. */
 static void a_page_is_few_statements(void **state)
 {
     const struct {

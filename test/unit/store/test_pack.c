@@ -1,4 +1,5 @@
-/* pack: any events come back as they were; strings that repeat cost nothing; any other bytes are refused without harm. */
+/* pack: any events come back as they were; strings that repeat cost nothing; any other bytes are refused without harm.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,16 +11,22 @@
 #include "base/rng.h"
 #include "store/pack.h"
 
-static const struct str words[] = { { "", 0 }, { "anna", 4 }, { "executor:box", 12 }, { "because\0of NUL", 14 }, { "\xff\xfe", 2 } };
+static const struct str words[] = { { "", 0 }, { "anna", 4 }, { "executor:box", 12 }, { "because\0of NUL", 14 },
+    { "\xff\xfe", 2 } };
 
 static int64_t number_any(struct rng *rng)
 {
     switch (rng_below(rng, 5)) {
-    case 0: return 0;
-    case 1: return INT64_MAX;
-    case 2: return INT64_MIN;
-    case 3: return (int64_t)rng_below(rng, 1000);
-    default: return (int64_t)rng_u64(rng);
+    case 0:
+        return 0;
+    case 1:
+        return INT64_MAX;
+    case 2:
+        return INT64_MIN;
+    case 3:
+        return (int64_t)rng_below(rng, 1000);
+    default:
+        return (int64_t)rng_u64(rng);
     }
 }
 
@@ -27,11 +34,17 @@ static struct event event_any(struct rng *rng)
 {
     return (struct event){
         .kind = (enum event_kind)(1 + rng_below(rng, EVENT_KIND_COUNT - 1)),
-        .task = number_any(rng), .lane = number_any(rng),
-        .from = (enum task_state)rng_below(rng, STATE_COUNT), .to = (enum task_state)rng_below(rng, STATE_COUNT),
-        .attempt = number_any(rng), .grant = number_any(rng),
-        .actor = words[rng_below(rng, 5)], .reason = words[rng_below(rng, 5)], .subject = words[rng_below(rng, 5)],
-        .cause = number_any(rng), .prev_turn = number_any(rng),
+        .task = number_any(rng),
+        .lane = number_any(rng),
+        .from = (enum task_state)rng_below(rng, STATE_COUNT),
+        .to = (enum task_state)rng_below(rng, STATE_COUNT),
+        .attempt = number_any(rng),
+        .grant = number_any(rng),
+        .actor = words[rng_below(rng, 5)],
+        .reason = words[rng_below(rng, 5)],
+        .subject = words[rng_below(rng, 5)],
+        .cause = number_any(rng),
+        .prev_turn = number_any(rng),
     };
 }
 
@@ -80,10 +93,15 @@ static void a_bulk_enqueue_is_small(void **state)
     (void)state;
     buf_init(&buf, 1 << 20);
     for (int i = 0; i < 1000; i++) {
-        events[2 * i] = (struct event){ .kind = EVENT_created, .task = 1000000 + i, .lane = 7, .to = STATE_Q,
-                                       .actor = STR("token:a-long-name") };
-        events[2 * i + 1] = (struct event){ .kind = EVENT_move, .task = 1000000 + i, .lane = 7, .from = STATE_Q, .to = STATE_S,
-                                            .actor = STR("token:a-long-name") };
+        events[2 * i] = (struct event){
+            .kind = EVENT_created, .task = 1000000 + i, .lane = 7, .to = STATE_Q, .actor = STR("token:a-long-name")
+        };
+        events[2 * i + 1] = (struct event){ .kind = EVENT_move,
+            .task = 1000000 + i,
+            .lane = 7,
+            .from = STATE_Q,
+            .to = STATE_S,
+            .actor = STR("token:a-long-name") };
     }
     pack_events(&buf, events, 2000);
     assert_true(buf.len < 1000 * 8);
@@ -117,8 +135,10 @@ static void damaged_bytes_are_harmless(void **state)
         assert_false(unpack_events((struct str){ buf.ptr, len }, 1, 1, &arena, &out, &n));
     buf_add_char(&buf, 0);
     assert_false(unpack_events(buf_str(&buf), 1, 1, &arena, &out, &n)); /* nor is more */
-    char huge[] = { 1, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, 1, 2, 0 };
-    assert_false(unpack_events((struct str){ huge, sizeof huge }, 1, 1, &arena, &out, &n)); /* a number isn't believed */
+    char huge[] = { 1, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff, (char)0xff,
+        1, 2, 0 };
+    /* a number isn't believed */
+    assert_false(unpack_events((struct str){ huge, sizeof huge }, 1, 1, &arena, &out, &n));
     mem_free(copy);
     buf_release(&buf);
     arena_release(&arena);

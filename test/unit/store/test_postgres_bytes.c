@@ -1,5 +1,5 @@
-/* Logs and kept files in PostgreSQL: the rules of logs.h and blobs.h hold, and two servers on one store see the same. Run by
- * test/lib/postgres.py, which starts the database. */
+/* Logs and kept files in PostgreSQL: the rules of logs.h and blobs.h hold, and two servers on one store see the same.
+ * Run by test/lib/postgres.py, which starts the database. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sodium.h>
@@ -65,7 +65,8 @@ static void fill(int64_t task, int64_t offset, char *out, size_t n)
         out[i] = (char)((((uint64_t)offset + i) * 0x9e3779b97f4a7c15u >> 40) + (uint64_t)task);
 }
 
-static enum err_code append(struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected)
+static enum err_code append(
+    struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected)
 {
     char *bytes = mem_alloc(n + 1);
     struct err err = { 0 };
@@ -102,7 +103,8 @@ static int64_t size_of(struct logs *logs, int64_t task)
     return size;
 }
 
-/* An attempt has ended, and bytes of its log are missing: they are taken, up to where it ends, and no more; then it is sealed. */
+/* An attempt has ended, and bytes of its log are missing: they are taken, up to where it ends, and no more; then it is
+ * sealed. */
 static void ends_where_it_said(void **state)
 {
     (void)state;
@@ -199,7 +201,8 @@ static void two_servers(void **state)
     logs_wait(p.logs[0]);
     for (int i = 0; i < 2; i++)
         expect(p.logs[i], 1, 0, 4 * MIB, 600 + 2 * MIB);
-    /* The first believes that it knows the end; the second has gone on: nothing mixes, the sender is told and sends again. */
+    /* The first believes that it knows the end; the second has gone on: nothing mixes, the sender is told and sends
+     * again. */
     assert_int_equal(append(p.logs[1], 1, 600 + 2 * MIB, 50, &position, &expected), ERR_none);
     logs_wait(p.logs[1]);
     assert_int_equal(append(p.logs[0], 1, 600 + 2 * MIB, 80, &position, &expected), ERR_none);
@@ -245,8 +248,8 @@ static int64_t ask(PGconn *conn, const char *text)
     return number;
 }
 
-/* Seals and removals that the database refuses, for whatever reason, are done as soon as it doesn't. `refuse` and `allow` are what somebody
- * else does meanwhile. */
+/* Seals and removals that the database refuses, for whatever reason, are done as soon as it doesn't. `refuse` and
+ * `allow` are what somebody else does meanwhile. */
 static void removals_wait_out(const char *refuse, const char *allow)
 {
     enum { LOGS = 4 };
@@ -268,7 +271,8 @@ static void removals_wait_out(const char *refuse, const char *allow)
     assert_int_equal(ask(watch, "SELECT count(*) FROM pg_class WHERE relname = 'log'"), 1);
     ask(conn, allow);
     for (until = clock_boot_ms() + 40000; clock_boot_ms() < until; usleep(20000))
-        if (ask(watch, "SELECT count(*) FROM log") == LOGS && ask(watch, "SELECT count(*) FROM log WHERE sealed = 0") == 0)
+        if (ask(watch, "SELECT count(*) FROM log") == LOGS &&
+            ask(watch, "SELECT count(*) FROM log WHERE sealed = 0") == 0)
             break;
     assert_int_equal(ask(watch, "SELECT count(*) FROM log"), LOGS);
     assert_int_equal(ask(watch, "SELECT count(*) FROM log_chunk"), LOGS);
@@ -299,13 +303,14 @@ static void noted_put(PGconn *conn, const struct log_sealed *sealed)
 {
     char text[256], hex[2 * LOG_HASH_BYTES + 1];
     sodium_bin2hex(hex, sizeof hex, sealed->seal.hash, LOG_HASH_BYTES);
-    snprintf(text, sizeof text, "INSERT INTO log_seal (task, grant_no, bytes, hash) VALUES (%" PRId64 ", %d, %" PRId64 ", '\\x%s')",
-             sealed->seal.task, GRANT, sealed->seal.bytes, hex);
+    snprintf(text, sizeof text,
+        "INSERT INTO log_seal (task, grant_no, bytes, hash) VALUES (%" PRId64 ", %d, %" PRId64 ", '\\x%s')",
+        sealed->seal.task, GRANT, sealed->seal.bytes, hex);
     ask(conn, text);
 }
 
-/* A sealed log is hashed: one that went through this server, one that another server took, one that gets bytes after it was noted; and one
- * that isn't as it was noted is not. */
+/* A sealed log is hashed: one that went through this server, one that another server took, one that gets bytes after it
+ * was noted; and one that isn't as it was noted is not. */
 static void sealed_logs_are_hashed(void **state)
 {
     (void)state;
@@ -324,7 +329,8 @@ static void sealed_logs_are_hashed(void **state)
     assert_int_equal(logs_sealed(p.logs[0], &got, 1), 1);
     assert_false(logs_noted(p.logs[0], &got, 1));
     logs_wait(p.logs[0]);
-    for (int64_t until = clock_boot_ms() + 20000; clock_boot_ms() < until && ask(conn, "SELECT sealed FROM log WHERE task = 1") != 1;)
+    for (int64_t until = clock_boot_ms() + 20000;
+         clock_boot_ms() < until && ask(conn, "SELECT sealed FROM log WHERE task = 1") != 1;)
         usleep(10000);
     assert_int_equal(ask(conn, "SELECT sealed FROM log WHERE task = 1"), 1);
 
@@ -338,7 +344,8 @@ static void sealed_logs_are_hashed(void **state)
             got.seal.hash[0] ^= 1;
         noted_put(conn, &got);
         assert_false(logs_noted(p.logs[1], &got, 1));
-        assert_int_equal(append(p.logs[0], task, 2 * MIB + 7, 50, &position, &expected), ERR_none); /* it doesn't know of the seal */
+        /* it doesn't know of the seal */
+        assert_int_equal(append(p.logs[0], task, 2 * MIB + 7, 50, &position, &expected), ERR_none);
         logs_wait(p.logs[0]);
         if (task == 2) {
             sealed_await(p.logs[0], task, 2 * MIB + 57, true);
@@ -346,7 +353,8 @@ static void sealed_logs_are_hashed(void **state)
             assert_false(logs_noted(p.logs[0], &got, 1));
         }
     }
-    assert_int_equal(append(p.logs[0], 4, 0, 9, &position, &expected), ERR_none); /* behind the one that isn't believed */
+    /* behind the one that isn't believed */
+    assert_int_equal(append(p.logs[0], 4, 0, 9, &position, &expected), ERR_none);
     logs_seal(p.logs[0], 4, GRANT);
     sealed_await(p.logs[0], 4, 9, false);
     PQfinish(conn);
@@ -358,13 +366,16 @@ static void removals_are_never_dropped(void **state)
     (void)state;
     removals_wait_out("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
                       "'BEGIN RAISE EXCEPTION ''no'' USING ERRCODE = ''55P03''; END';"
-                      "CREATE TRIGGER no BEFORE UPDATE OR DELETE ON log FOR EACH ROW EXECUTE FUNCTION no()", /* a lock that took too long */
-                      "DROP TRIGGER no ON log");
+                      /* a lock that took too long */
+                      "CREATE TRIGGER no BEFORE UPDATE OR DELETE ON log FOR EACH ROW EXECUTE FUNCTION no()",
+        "DROP TRIGGER no ON log");
     removals_wait_out("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
                       "'BEGIN RAISE EXCEPTION ''no'' USING ERRCODE = ''53100''; END';"
-                      "CREATE TRIGGER no BEFORE UPDATE OR DELETE ON log FOR EACH ROW EXECUTE FUNCTION no()", /* a full disk */
-                      "DROP TRIGGER no ON log");
-    removals_wait_out("ALTER TABLE log_chunk RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO log_chunk"); /* refused for good */
+                      /* a full disk */
+                      "CREATE TRIGGER no BEFORE UPDATE OR DELETE ON log FOR EACH ROW EXECUTE FUNCTION no()",
+        "DROP TRIGGER no ON log");
+    /* refused for good */
+    removals_wait_out("ALTER TABLE log_chunk RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO log_chunk");
 }
 
 static void kept_files(void **state)
@@ -403,7 +414,8 @@ static void kept_files(void **state)
     assert_memory_equal(out.ptr, bytes, BYTES);
     assert_true(blobs_read(p.blobs[1], blob.hex, BYTES, 10, &out, &err) && out.len == BYTES);
     /* The same bytes again, through the other. */
-    assert_true(blobs_append(p.blobs[1], &two, 0, (struct str){ bytes, BYTES }, BYTES, &err) && blobs_seal(p.blobs[1], &two, &found, &err));
+    assert_true(blobs_append(p.blobs[1], &two, 0, (struct str){ bytes, BYTES }, BYTES, &err) &&
+                blobs_seal(p.blobs[1], &two, &found, &err));
     assert_string_equal(found.hex, blob.hex);
     assert_false(blobs_seal(p.blobs[1], &two, &found, &err));
     assert_int_equal(blobs_sweep(p.blobs[0], 3600, wants, NULL), 0); /* too young */
@@ -435,8 +447,8 @@ static void *pieces_come(void *argument)
     return NULL;
 }
 
-/* Pieces go on coming to one server while the other one seals: what became a blob has the bytes of its name. What was sealed is known at
- * both, and forgotten at both. */
+/* Pieces go on coming to one server while the other one seals: what became a blob has the bytes of its name. What was
+ * sealed is known at both, and forgotten at both. */
 static void seals_and_pieces(void **state)
 {
     (void)state;

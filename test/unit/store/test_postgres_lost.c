@@ -1,5 +1,5 @@
-/* What a connection that breaks in the middle of a commit leaves: through a proxy that loses the request, or the answer, of one exchange.
- * Run by test/lib/postgres.py, which starts the database. */
+/* What a connection that breaks in the middle of a commit leaves: through a proxy that loses the request, or the
+ * answer, of one exchange. Run by test/lib/postgres.py, which starts the database. */
 #include <errno.h>
 #include <libpq-fe.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ static struct {
     atomic_int fault, cuts, skip; /* skip: so many answers pass before the fault */
     atomic_bool stop, refuse;     /* refuse: no new connection */
     atomic_bool mute;             /* new ones aren't answered */
-    char database[200]; /* the URL past the proxy */
+    char database[200];           /* the URL past the proxy */
 } proxy;
 
 static int socket_to(const char *dir, bool listening)
@@ -156,7 +156,8 @@ static void history_expect(struct world *w, int64_t turns)
     assert_int_equal(report.turns, turns);
 }
 
-/* A turn that was lost before it was committed is decided anew, as the engine does; here that gives the same changes. */
+/* A turn that was lost before it was committed is decided anew, as the engine does; here that gives the same changes.
+ */
 static void turn_end_surely(struct world *w)
 {
     if (turn_try(w))
@@ -169,7 +170,8 @@ static void turn_end_surely(struct world *w)
 
 static void a_commit_is_done_once(void **state)
 {
-    static const enum fault faults[] = { LOSE_ANSWER, LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER, LOSE_REQUEST, LOSE_REQUEST };
+    static const enum fault faults[] = { LOSE_ANSWER, LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER, LOSE_REQUEST,
+        LOSE_REQUEST };
     struct world w;
     struct life life;
     struct rng rng;
@@ -184,7 +186,8 @@ static void a_commit_is_done_once(void **state)
         assert_int_equal(atomic_load(&proxy.cuts), (int)i + 1);
         history_expect(&w, 2 + (int64_t)i);
     }
-    struct executor e = { .id = 1, .name = STR("a") }; /* a turn without events has no hash to be told by: its number tells */
+    /* a turn without events has no hash to be told by: its number tells */
+    struct executor e = { .id = 1, .name = STR("a") };
     const struct executor *rows[] = { &e };
     struct executor **out;
     size_t n;
@@ -238,7 +241,8 @@ static void sql(const char *text)
     PQfinish(conn);
 }
 
-/* The reader missed the database, and tries again later; the engine's connection comes about before then, and with it the reader's. */
+/* The reader missed the database, and tries again later; the engine's connection comes about before then, and with it
+ * the reader's. */
 static void a_read_follows_the_writer_at_once(void **state)
 {
     struct world w;
@@ -330,7 +334,7 @@ static void two_writers_cannot_fork_the_history(void **state)
     life_turn(&w, &life, &rng, 1, 0);
     intrude(); /* past the turn's lock */
     assert_false(turn_try(&w));
-    history_expect(&w, 1); /* nothing of it was written */
+    history_expect(&w, 1);                                  /* nothing of it was written */
     MUST(&w, OPS(&w)->load_head(w.store, &w.head, &w.err)); /* whoever looks again may go on */
     turn_begin(&w);
     turn_event(&w, (struct event){ .kind = EVENT_started, .actor = STR("x") });

@@ -43,8 +43,9 @@ static void page_wait(struct scene *s)
     PGconn *conn = PQconnectdb(s->w.url);
     char text[160];
     int64_t until = clock_boot_ms() + 60000;
-    snprintf(text, sizeof text, "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND (state <> 'idle' OR query NOT LIKE 'COMMIT%%')",
-             page_of(s)->pg.conn ? PQbackendPID(page_of(s)->pg.conn) : 0);
+    snprintf(text, sizeof text,
+        "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND (state <> 'idle' OR query NOT LIKE 'COMMIT%%')",
+        page_of(s)->pg.conn ? PQbackendPID(page_of(s)->pg.conn) : 0);
     for (int left = 1; left;) {
         PGresult *result = PQexec(conn, text);
         assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);

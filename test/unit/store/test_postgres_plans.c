@@ -1,6 +1,6 @@
-/* Query plans on PostgreSQL are golden, as those of SQLite are: a statement that begins to scan or sort shows here before it shows in
- * production. They are the generic plans that the store's sessions use, made on tables with rows and statistics, so that they are the same
- * wherever this runs. Run by test/lib/postgres.py, which starts the database.
+/* Query plans on PostgreSQL are golden, as those of SQLite are: a statement that begins to scan or sort shows here
+ * before it shows in production. They are the generic plans that the store's sessions use, made on tables with rows and
+ * statistics, so that they are the same wherever this runs. Run by test/lib/postgres.py, which starts the database.
  * usage: test_postgres_plans GOLDEN; WEIR_GOLDEN_WRITE=1 writes the file anew. */
 #include <libpq-fe.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 enum { COLUMNS_MAX = 40, TURN_USERS = PG_FOR_WRITER | PG_FOR_READER | PG_FOR_BYTES | PG_FOR_PAGE };
 
 static const char *golden_path;
-static const char *const bytes_fill[] = { /* tables that only PostgreSQL has */
+static const char *const bytes_fill[] = {
+    /* tables that only PostgreSQL has */
     "INSERT INTO log (task, grant_no, bytes, sealed) SELECT n, n, n, 0 FROM generate_series(1, 500) n",
     "INSERT INTO log_chunk (task, grant_no, start_byte, bytes) SELECT n, n, n, '' FROM generate_series(1, 500) n",
     "INSERT INTO blob (hash, bytes, used) SELECT n, n, n FROM generate_series(1, 500) n",
@@ -43,7 +44,8 @@ static void table_fill(PGconn *conn, const struct pg_table *table)
     buf_addf(&rows, "}");
     for (int i = 0; i < n; i++)
         values[i] = buf_str(&rows).ptr;
-    PQclear(PQexecParams(conn, pg_texts[table->in].text, n, NULL, values, NULL, NULL, 0)); /* a table with rows may refuse it */
+    /* a table with rows may refuse it */
+    PQclear(PQexecParams(conn, pg_texts[table->in].text, n, NULL, values, NULL, NULL, 0));
     buf_release(&rows);
 }
 
@@ -135,7 +137,8 @@ static void plans_are_as_agreed(void **state)
     fclose(f);
     if (!str_eq(buf_str(&plans), buf_str(&golden))) {
         fputs(plans.ptr, stderr);
-        fail_msg("plans differ from %s; those of now are above (WEIR_GOLDEN_WRITE=1 writes the file anew)", golden_path);
+        fail_msg(
+            "plans differ from %s; those of now are above (WEIR_GOLDEN_WRITE=1 writes the file anew)", golden_path);
     }
     buf_release(&plans);
     buf_release(&golden);
@@ -158,13 +161,16 @@ static void index_leads(PGconn *conn, const char *name, size_t len, char out[64]
     char text[200];
     snprintf(text, sizeof text, "%.*s", (int)len, name);
     const char *values[] = { text };
-    PGresult *result = PQexecParams(conn, "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND "
-        "a.attnum = i.indkey[0] WHERE i.indexrelid = to_regclass($1)", 1, NULL, values, NULL, NULL, 0);
+    PGresult *result = PQexecParams(conn,
+        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND "
+        "a.attnum = i.indkey[0] WHERE i.indexrelid = to_regclass($1)",
+        1, NULL, values, NULL, NULL, 0);
     snprintf(out, 64, "%s", PQntuples(result) == 1 ? PQgetvalue(result, 0, 0) : "");
     PQclear(result);
 }
 
-/* A walk over a whole table, or over a whole index: without a condition that finds a place in it, whatever that index is good for. */
+/* A walk over a whole table, or over a whole index: without a condition that finds a place in it, whatever that index
+ * is good for. */
 static bool plan_walks(PGconn *conn, const char *plan)
 {
     for (const char *line = plan, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
@@ -190,14 +196,31 @@ static bool plan_walks(PGconn *conn, const char *plan)
     return false;
 }
 
-/* What is to walk: a partial index of the few that are open, or not noted, what a sweep looks through, `ready` while there are few, or so
- * far; what a server knows of its site, as it begins and after others' turns. */
+/* What is to walk: a partial index of the few that are open, or not noted, what a sweep looks through, `ready` while
+ * there are few, or so far; what a server knows of its site, as it begins and after others' turns. */
 static bool may_walk(const char *name)
 {
     static const char *const names[] = {
-        "logs_open", "logs_unnoted", "logs_seal", "blobs_old", "tasks_pending", "count_pending", "lanes", "classes", "slots", "executors",
-        "tokens", "archives", "archive_views", "schedules", "lane_places", "executor_places", "lanes_touched", "slots_touched",
-        "executors_touched", "archives_touched",
+        "logs_open",
+        "logs_unnoted",
+        "logs_seal",
+        "blobs_old",
+        "tasks_pending",
+        "count_pending",
+        "lanes",
+        "classes",
+        "slots",
+        "executors",
+        "tokens",
+        "archives",
+        "archive_views",
+        "schedules",
+        "lane_places",
+        "executor_places",
+        "lanes_touched",
+        "slots_touched",
+        "executors_touched",
+        "archives_touched",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
@@ -210,8 +233,8 @@ enum filling { FILLED, EMPTY, EMPTIED };
 /* EMPTIED: the planner knows of pages, and that nothing is in them. */
 static PGconn *tables_make(struct world *w, enum filling filling)
 {
-    static const char *const cleared[] = { "ready", "task", "edge", "hold", "live", "live_many", "attempt", "unique_key", "log",
-                                           "log_chunk", "turn" };
+    static const char *const cleared[] = { "ready", "task", "edge", "hold", "live", "live_many", "attempt",
+        "unique_key", "log", "log_chunk", "turn" };
     if (filling == FILLED)
         return tables_fill(w);
     if (filling == EMPTIED) {
@@ -231,8 +254,8 @@ static PGconn *tables_make(struct world *w, enum filling filling)
     return conn;
 }
 
-/* Whatever the golden file says, and whatever the statistics are: what runs within a turn walks nothing that grows with the queue. A plan
- * is made once, and the table may have been empty then. */
+/* Whatever the golden file says, and whatever the statistics are: what runs within a turn walks nothing that grows with
+ * the queue. A plan is made once, and the table may have been empty then. */
 static void no_turn_walks(void **state)
 {
     struct buf walks;
@@ -270,7 +293,9 @@ static long pages_read(PGconn *conn, const char *execute)
     PGresult *plan = sql(conn, text);
     for (int i = 0; i < PQntuples(plan); i++) {
         const char *line = PQgetvalue(plan, i, 0), *hit = strstr(line, "hit="), *read = strstr(line, "read=");
-        long n = strstr(line, "Buffers:") ? (hit ? strtol(hit + 4, NULL, 10) : 0) + (read ? strtol(read + 5, NULL, 10) : 0) : 0;
+        long n = strstr(line, "Buffers:")
+                     ? (hit ? strtol(hit + 4, NULL, 10) : 0) + (read ? strtol(read + 5, NULL, 10) : 0)
+                     : 0;
         most = n > most ? n : most;
     }
     PQclear(plan);
@@ -278,11 +303,12 @@ static long pages_read(PGconn *conn, const char *execute)
     return most;
 }
 
-/* A server begins on an empty store that was analyzed, and keeps its plans while the queue (and, less, what hangs on it) grows. */
+/* A server begins on an empty store that was analyzed, and keeps its plans while the queue (and, less, what hangs on
+ * it) grows. */
 static void a_claim_costs_the_same_in_any_queue(void **state)
 {
-    static const enum pg_id ids[] = { PG_ready_tasks, PG_task_update, PG_ready_delete, PG_holds_of_task, PG_edges_by_waiter, PG_live_delete,
-                                      PG_attempt_delete, PG_many_end, PG_many_clean, PG_lives_ahead };
+    static const enum pg_id ids[] = { PG_ready_tasks, PG_task_update, PG_ready_delete, PG_holds_of_task,
+        PG_edges_by_waiter, PG_live_delete, PG_attempt_delete, PG_many_end, PG_many_clean, PG_lives_ahead };
     static const char *const executes[] = {
         "ready_tasks(1, 10)",
         "task_update('{500,501,502,503,504}', '{P,P,P,P,P}', '{a,a,a,a,a}', 5)",
@@ -310,9 +336,12 @@ static void a_claim_costs_the_same_in_any_queue(void **state)
         static const char *const rows[] = {
             "INSERT INTO task (id, lane, state, name, variant, run, rest)"
             " SELECT n, 1, 'P', 'n', '', 0, '' FROM generate_series($1::bigint, $2::bigint) n",
-            "INSERT INTO ready (class, nprio, vt, task) SELECT 1, 0, n, n FROM generate_series($1::bigint, $2::bigint) n",
-            "INSERT INTO hold (kind, hold_key, rank, task, since) SELECT 1, n, n, n, 0 FROM generate_series($1::bigint, $2::bigint) n",
-            "INSERT INTO edge (pred, waiter, kind, flags) SELECT n, n + 1, 1, 0 FROM generate_series($1::bigint, $2::bigint) n",
+            "INSERT INTO ready (class, nprio, vt, task) SELECT 1, 0, n, n FROM generate_series($1::bigint, $2::bigint) "
+            "n",
+            "INSERT INTO hold (kind, hold_key, rank, task, since) SELECT 1, n, n, n, 0 FROM "
+            "generate_series($1::bigint, $2::bigint) n",
+            "INSERT INTO edge (pred, waiter, kind, flags) SELECT n, n + 1, 1, 0 FROM generate_series($1::bigint, "
+            "$2::bigint) n",
             "INSERT INTO live (task, grant_no, number, executor, started, poll_seq)"
             " SELECT n, 1, 1, 1, 0, 0 FROM generate_series($1::bigint, $2::bigint) n",
             "INSERT INTO live_many (block, grant_no, number, executor, started, poll_seq, bits)"
@@ -337,9 +366,9 @@ static void a_claim_costs_the_same_in_any_queue(void **state)
     world_release(&w);
 }
 
-/* The move of a plain task stays on its page and writes no index (HOT): as long as no index has `state`, and pages are filled by half. The
- * page's number tells; a few that find no room are none too many. (Of one move only: whether what it leaves is room again at once depends
- * on who else looks at the database.) */
+/* The move of a plain task stays on its page and writes no index (HOT): as long as no index has `state`, and pages are
+ * filled by half. The page's number tells; a few that find no room are none too many. (Of one move only: whether what
+ * it leaves is room again at once depends on who else looks at the database.) */
 static void a_plain_move_stays_on_its_page(void **state)
 {
     enum { MOVED_MAX = 50 };
@@ -353,9 +382,11 @@ static void a_plain_move_stays_on_its_page(void **state)
     buf_init(&plan, 1 << 16);
     plan_add(conn, &pg_texts[PG_task_update], &plan); /* prepares it */
     buf_release(&plan);
-    PGresult *rows = sql(conn, "SELECT array_agg(id)::text, array_agg('X'::text)::text, array_agg(repeat('x', 50)::bytea)::text, count(*)"
-                               " FROM task");
-    const char *values[] = { PQgetvalue(rows, 0, 0), PQgetvalue(rows, 0, 1), PQgetvalue(rows, 0, 2), PQgetvalue(rows, 0, 3) };
+    PGresult *rows = sql(conn,
+        "SELECT array_agg(id)::text, array_agg('X'::text)::text, array_agg(repeat('x', 50)::bytea)::text, count(*)"
+        " FROM task");
+    const char *values[] = { PQgetvalue(rows, 0, 0), PQgetvalue(rows, 0, 1), PQgetvalue(rows, 0, 2),
+        PQgetvalue(rows, 0, 3) };
     PGresult *put = PQexecPrepared(conn, "task_update", 4, values, NULL, NULL, 0);
     assert_int_equal(PQresultStatus(put), PGRES_TUPLES_OK);
     PQclear(put);
@@ -375,8 +406,7 @@ static void a_plain_move_stays_on_its_page(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(plans_are_as_agreed), cmocka_unit_test(no_turn_walks),
-                                        cmocka_unit_test(a_claim_costs_the_same_in_any_queue),
-                                        cmocka_unit_test(a_plain_move_stays_on_its_page) };
+        cmocka_unit_test(a_claim_costs_the_same_in_any_queue), cmocka_unit_test(a_plain_move_stays_on_its_page) };
     golden_path = argc > 1 ? argv[1] : "";
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

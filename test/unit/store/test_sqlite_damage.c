@@ -1,4 +1,5 @@
-/* What is done to the history behind the store's back: every flipped byte, removed, swapped, cut or invented row is found. */
+/* What is done to the history behind the store's back: every flipped byte, removed, swapped, cut or invented row is
+ * found. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -107,8 +108,10 @@ static void every_flipped_bit_of_a_row_is_found(void **state)
         }
         const char *column = part == 6 ? "at" : "first_seq";
         long long by = 1LL << (byte % 40);
-        snprintf(text, sizeof text, "UPDATE turn SET %s = %s + %lld WHERE turn = %lld", column, column, by, (long long)turn);
-        snprintf(back, sizeof back, "UPDATE turn SET %s = %s - %lld WHERE turn = %lld", column, column, by, (long long)turn);
+        snprintf(
+            text, sizeof text, "UPDATE turn SET %s = %s + %lld WHERE turn = %lld", column, column, by, (long long)turn);
+        snprintf(
+            back, sizeof back, "UPDATE turn SET %s = %s - %lld WHERE turn = %lld", column, column, by, (long long)turn);
         sql(&s, text);
         undetected += whole(&s);
         sql(&s, back);
@@ -153,7 +156,8 @@ static void every_other_edit_is_found(void **state)
         "DELETE FROM task WHERE id = 7",
         "DELETE FROM task WHERE id = (SELECT max(id) FROM task)",
         "UPDATE task SET id = id + 100000 WHERE id = 7",
-        "CREATE TEMP TABLE copy AS SELECT * FROM task WHERE id = 3; UPDATE copy SET id = 5003; INSERT INTO task SELECT * FROM copy",
+        "CREATE TEMP TABLE copy AS SELECT * FROM task WHERE id = 3; UPDATE copy SET id = 5003; INSERT INTO task SELECT "
+        "* FROM copy",
     };
     static const char cut[] = "PRAGMA temp_store = MEMORY; CREATE TEMP TABLE cut AS"
                               " SELECT (SELECT first_seq - 1 FROM turn WHERE turn = 21) AS seq, 30 AS id";
@@ -187,13 +191,15 @@ static int64_t history_print(const char *dir)
     int rc = SQLITE_ERROR;
     snprintf(path, sizeof path, "%s/weir.db", dir);
     if (sqlite3_open_v2(path, &conn, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
-        sqlite3_prepare_v2(conn, "SELECT turn, first_seq, at, hash, events FROM turn ORDER BY turn", -1, &stmt, NULL) == SQLITE_OK)
+        sqlite3_prepare_v2(conn, "SELECT turn, first_seq, at, hash, events FROM turn ORDER BY turn", -1, &stmt, NULL) ==
+            SQLITE_OK)
         while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
             for (int i = 0; i < 5; i++) {
                 int64_t numbers[2] = { sqlite3_column_type(stmt, i), i < 3 ? sqlite3_column_int64(stmt, i) : 0 };
                 hash = hash * 31 + str_hash((struct str){ (const char *)numbers, sizeof numbers });
                 if (i >= 3)
-                    hash = hash * 31 + str_hash((struct str){ sqlite3_column_blob(stmt, i), (size_t)sqlite3_column_bytes(stmt, i) });
+                    hash = hash * 31 + str_hash((struct str){
+                                           sqlite3_column_blob(stmt, i), (size_t)sqlite3_column_bytes(stmt, i) });
             }
     sqlite3_finalize(stmt);
     sqlite3_close(conn);
@@ -234,7 +240,8 @@ static void flips_of_the_file_are_found(void **state)
         assert_int_equal(pwrite(fd, &was, 1, at), 1);
     }
     close(fd);
-    print_message("           %d flips of the file, %d of them changed the history, %d undetected\n", FILE_FLIPS, changed, undetected);
+    print_message("           %d flips of the file, %d of them changed the history, %d undetected\n", FILE_FLIPS,
+        changed, undetected);
     assert_true(changed > 20);
     assert_int_equal(undetected, 0);
     assert_true(whole(&s));

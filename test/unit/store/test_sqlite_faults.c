@@ -1,4 +1,5 @@
-/* Full disks and failing writes: disk_full changes nothing and the store goes on; an I/O error is said to be unknown; both lose nothing. */
+/* Full disks and failing writes: disk_full changes nothing and the store goes on; an I/O error is said to be unknown;
+ * both lose nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -170,7 +171,8 @@ static void a_failed_write_is_unknown_and_loses_nothing(void **state)
         MUST(&w, w.reader = reader_open(&config, &w.err));
         MUST(&w, OPS(&w)->load_head(w.store, &w.head, &w.err));
         assert_true(w.head.turn >= last && w.head.turn <= last + 1);
-        life.lane.counts[STATE_Q] = w.head.next_task - 1; /* as the child counted them: they are all created, and no more */
+        /* as the child counted them: they are all created, and no more */
+        life.lane.counts[STATE_Q] = w.head.next_task - 1;
         verified(&w);
     }
     world_release(&w);
@@ -218,10 +220,13 @@ static uint32_t wal_generation(struct world *w)
     ssize_t n = fd >= 0 ? pread(fd, head, sizeof head, 0) : 0;
     if (fd >= 0)
         close(fd);
-    return n == (ssize_t)sizeof head ? (uint32_t)head[12] << 24 | (uint32_t)head[13] << 16 | (uint32_t)head[14] << 8 | head[15] : 0;
+    return n == (ssize_t)sizeof head
+               ? (uint32_t)head[12] << 24 | (uint32_t)head[13] << 16 | (uint32_t)head[14] << 8 | head[15]
+               : 0;
 }
 
-/* Behind 16 MiB the WAL begins anew while turns go on, and keeps its size: what is written over is synced in half the time. */
+/* Behind 16 MiB the WAL begins anew while turns go on, and keeps its size: what is written over is synced in half the
+ * time. */
 static void the_wal_is_used_again(void **state)
 {
     struct world w;

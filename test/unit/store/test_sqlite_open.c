@@ -172,7 +172,8 @@ static void only_the_owner_reads(void **state)
     world_dir_remove(dir);
 }
 
-/* A crash between the file's creation and the first head leaves an empty file, or tables without a head: both are taken up again. */
+/* A crash between the file's creation and the first head leaves an empty file, or tables without a head: both are taken
+ * up again. */
 static void a_half_made_store_is_finished(void **state)
 {
     struct world w = { 0 };

@@ -54,16 +54,18 @@ static void plans_are_as_agreed(void **state)
         buf_add_char(&golden, (char)c);
     fclose(f);
     if (!str_eq(buf_str(&plans), buf_str(&golden)))
-        fail_msg("plans differ from %s (WEIR_GOLDEN_WRITE=1 writes it anew); they are now:\n%s", golden_path, plans.ptr);
+        fail_msg(
+            "plans differ from %s (WEIR_GOLDEN_WRITE=1 writes it anew); they are now:\n%s", golden_path, plans.ptr);
     buf_release(&plans);
     buf_release(&golden);
 }
 
-/* Whatever the golden file says: what runs within a turn walks no table that grows with the queue, and sorts nothing. */
+/* Whatever the golden file says: what runs within a turn walks no table that grows with the queue, and sorts nothing.
+ */
 static void no_turn_scans(void **state)
 {
-    static const char *const small[] = { "SCAN lane", "SCAN class", "SCAN slot", "SCAN executor", "SCAN token", "SCAN live",
-                                         "SCAN archive", "SCAN schedule", "SCAN site" };
+    static const char *const small[] = { "SCAN lane", "SCAN class", "SCAN slot", "SCAN executor", "SCAN token",
+        "SCAN live", "SCAN archive", "SCAN schedule", "SCAN site" };
     struct world w;
     (void)state;
     world_make(&w);

@@ -1,4 +1,5 @@
-/* rest: a task's packed column gives back what was packed; bytes that were cut or changed are refused, or mean another task, without harm.
+/* rest: a task's packed column gives back what was packed; bytes that were cut or changed are refused, or mean another
+ * task, without harm.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +72,8 @@ static void comes_back_as_it_was(void **state)
             assert_false(task_unpack(str_sub(buf_str(&packed), 0, len), &back));
         packed.ptr[rng_below(&rng, packed.len)] ^= (char)(1 << rng_below(&rng, 8));
         if (task_unpack(buf_str(&packed), &back))
-            assert_true(back.reason.len + back.unique.len <= packed.len && back.outcome < OUTCOME_COUNT && back.ending < STATE_COUNT);
+            assert_true(back.reason.len + back.unique.len <= packed.len && back.outcome < OUTCOME_COUNT &&
+                        back.ending < STATE_COUNT);
     }
     buf_release(&packed);
 }

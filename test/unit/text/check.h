@@ -39,7 +39,10 @@ static inline struct str exact(struct str s)
 }
 static inline void exact_free(struct str s)
 {
-    union { const char *in; void *plain; } ptr = { .in = s.ptr };
+    union {
+        const char *in;
+        void *plain;
+    } ptr = { .in = s.ptr };
     free(ptr.plain);
 }
 

@@ -1,4 +1,5 @@
-/* document: parse a text under a file name and compare the tree (as JSON) or the first fault ("LINE:COLUMN: MESSAGE"). */
+/* document: parse a text under a file name and compare the tree (as JSON) or the first fault ("LINE:COLUMN: MESSAGE").
+ */
 #ifndef WEIR_TEST_TEXT_DOCUMENT_H
 #define WEIR_TEST_TEXT_DOCUMENT_H
 
@@ -35,8 +36,8 @@ static inline struct str fault_text(struct arena *arena, const struct diags *dia
 {
     const struct diag *diag = &diags->items[i];
     struct str s = diag->suggestion;
-    return str_fmt(arena, "%u:%u: %.*s%s%.*s%s", diag->place.line, diag->place.column, STR_ARG(diag->message), s.len > 0 ? " (" : "",
-        STR_ARG(s), s.len > 0 ? ")" : "");
+    return str_fmt(arena, "%u:%u: %.*s%s%.*s%s", diag->place.line, diag->place.column, STR_ARG(diag->message),
+        s.len > 0 ? " (" : "", STR_ARG(s), s.len > 0 ? ")" : "");
 }
 
 static inline void check_tree(const char *name, struct str text, const char *wanted)

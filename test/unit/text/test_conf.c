@@ -18,7 +18,8 @@ static void fixture_init(struct fixture *f, const char *text)
     *f = (struct fixture){ 0 };
     f->diags.arena = &f->arena;
     f->file = (struct diag_file){ STR("weir.yaml"), exact(str_of(text)) };
-    f->input = (struct conf_input){ .file = &f->file, .cwd = STR("/here"), .default_name = STR("host-1"), .default_slots = 2 };
+    f->input =
+        (struct conf_input){ .file = &f->file, .cwd = STR("/here"), .default_name = STR("host-1"), .default_slots = 2 };
     buf_init(&f->out, 1 << 20);
 }
 
@@ -40,45 +41,46 @@ static void parse_good(struct fixture *f)
         fail_msg("%.*s", STR_ARG(fault_text(&f->arena, &f->diags, 0)));
 }
 
-static const char whole_file[] = "data: /var/lib/weir\n"
-                                 "store: postgresql://weir:secret@h1,h2/weir?x=1\n"
-                                 "coordination: zookeeper://h:1,h:2/weir\n"
-                                 "coordination_auth: /run/zk\n"
-                                 "name: node-a\n"
-                                 "listen: 127.0.0.1:8420\n"
-                                 "socket: run/weir.sock\n"
-                                 "tls: {certificate: /c, key: /k, client_ca: /ca}\n"
-                                 "lease: 20s\n"
-                                 "grace: 5s\n"
-                                 "slots: 4\n"
-                                 "zone: eu\n"
-                                 "labels: {os: linux, cc: \"gcc 12\"}\n"
-                                 "semaphores: {licence: 3, pdf: 1}\n"
-                                 "containers: {command: podman, options: [--rm, \"a b\"]}\n"
-                                 "log: {limit: 10MiB}\n"
-                                 "look: {local: 500ms, remote: 2m}\n"
-                                 "hooks:\n"
-                                 "  timeout: 5s\n"
-                                 "  before_enqueue: [/path/prog, /path/x.so]\n"
-                                 "  after_enqueue: []\n"
-                                 "  before_perform: /one\n"
-                                 "  after_perform: []\n"
-                                 "changesets:\n"
-                                 "  base: /var/spool/weir\n"
-                                 "  approval: [EM]\n"
-                                 "  rollback_limit: 60\n"
-                                 "  limits: {unpacked: 2GiB, files: 20000, meta: 2MiB, path: 2048, depth: 32}\n"
-                                 "targets:\n"
-                                 "  legacy: {archive: old, path: branches/1.x, apply: [/path/prog], independent: false}\n"
-                                 "resque:\n"
-                                 "  - url: redis://:hush@127.0.0.1:6379/0\n"
-                                 "    namespace: resque\n"
-                                 "    queues: [builds, lo]\n"
-                                 "    scheduler: true\n"
-                                 "    classes: {add: {command: [sh, add.sh]}}\n"
-                                 "screwdriver:\n"
-                                 "  start: {command: [sh, build.sh]}\n"
-                                 "retention: {history: 90d}\n";
+static const char whole_file[] =
+    "data: /var/lib/weir\n"
+    "store: postgresql://weir:secret@h1,h2/weir?x=1\n"
+    "coordination: zookeeper://h:1,h:2/weir\n"
+    "coordination_auth: /run/zk\n"
+    "name: node-a\n"
+    "listen: 127.0.0.1:8420\n"
+    "socket: run/weir.sock\n"
+    "tls: {certificate: /c, key: /k, client_ca: /ca}\n"
+    "lease: 20s\n"
+    "grace: 5s\n"
+    "slots: 4\n"
+    "zone: eu\n"
+    "labels: {os: linux, cc: \"gcc 12\"}\n"
+    "semaphores: {licence: 3, pdf: 1}\n"
+    "containers: {command: podman, options: [--rm, \"a b\"]}\n"
+    "log: {limit: 10MiB}\n"
+    "look: {local: 500ms, remote: 2m}\n"
+    "hooks:\n"
+    "  timeout: 5s\n"
+    "  before_enqueue: [/path/prog, /path/x.so]\n"
+    "  after_enqueue: []\n"
+    "  before_perform: /one\n"
+    "  after_perform: []\n"
+    "changesets:\n"
+    "  base: /var/spool/weir\n"
+    "  approval: [EM]\n"
+    "  rollback_limit: 60\n"
+    "  limits: {unpacked: 2GiB, files: 20000, meta: 2MiB, path: 2048, depth: 32}\n"
+    "targets:\n"
+    "  legacy: {archive: old, path: branches/1.x, apply: [/path/prog], independent: false}\n"
+    "resque:\n"
+    "  - url: redis://:hush@127.0.0.1:6379/0\n"
+    "    namespace: resque\n"
+    "    queues: [builds, lo]\n"
+    "    scheduler: true\n"
+    "    classes: {add: {command: [sh, add.sh]}}\n"
+    "screwdriver:\n"
+    "  start: {command: [sh, build.sh]}\n"
+    "retention: {history: 90d}\n";
 
 static void reads_every_key(void **state)
 {
@@ -206,10 +208,11 @@ static void knows_precedence_and_origin(void **state)
     (void)state;
     struct fixture f;
     fixture_init(&f, "lease: 20s\nslots: 4\nname: a\ntls:\n  key: /k\n  certificate: /c\nlabels: {os: linux}\n");
-    const char *const environment[] = { "WEIR_LEASE=30s", "WEIR_SLOTS=5", "WEIR_TLS_KEY=other", "WEIR_LABELS=x=1,y=2", "WEIR_LEASES=1",
-        NULL };
-    const struct conf_option options[] = { { STR("lease"), STR("1s") }, { STR("lease"), STR("2s") }, { STR("data"), STR("d/") },
-        { STR("label"), STR("b=2") }, { STR("label"), STR("a=1") }, { STR("tls-client-ca"), STR("/ca") } };
+    const char *const environment[] = { "WEIR_LEASE=30s", "WEIR_SLOTS=5", "WEIR_TLS_KEY=other", "WEIR_LABELS=x=1,y=2",
+        "WEIR_LEASES=1", NULL };
+    const struct conf_option options[] = { { STR("lease"), STR("1s") }, { STR("lease"), STR("2s") },
+        { STR("data"), STR("d/") }, { STR("label"), STR("b=2") }, { STR("label"), STR("a=1") },
+        { STR("tls-client-ca"), STR("/ca") } };
     f.input.environment = environment;
     f.input.options = options;
     f.input.n_options = COUNT_OF(options);
@@ -294,8 +297,10 @@ static void tells_all_faults_of_the_file(void **state)
         "1:7: 'data' must be a string, not a list",
         "2:8: a store is sqlite:///DIRECTORY or postgresql://... (did you mean 'sqlite:///x'?)",
         "3:15: a coordination service is zookeeper://HOST:PORT,HOST:PORT/PATH",
-        "4:7: the given name 'a b' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'",
-        "5:9: an address to listen on is HOST:PORT with a port from 0 to 65535, or [IPV6]:PORT (did you mean '127.0.0.1:8420'?)",
+        "4:7: the given name 'a b' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and "
+        "'-'",
+        "5:9: an address to listen on is HOST:PORT with a port from 0 to 65535, or [IPV6]:PORT (did you mean "
+        "'127.0.0.1:8420'?)",
         "6:8: 'lease' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not '15' (did you mean '15s'?)",
         "7:8: 'slots' must be from 0 to 10000, not -1",
         "8:14: 'labels' must be a string, not a list",
@@ -311,21 +316,27 @@ static void tells_all_faults_of_the_file(void **state)
         "19:14: a move type is DC, BF or EM",
         "20:21: 'changesets.limits.files' must be a whole number, not 'many'",
     };
-    check_faults("data: [x]\nstore: /x\ncoordination: etcd://h\nname: a b\nlisten: 8420\nlease: 15\nslots: -1\nlabels: {os: [a]}\n"
-                 "semaphores: {a: 0, -x: 1}\nlog: {limit: 1B}\ntargets: {ok: x}\nresque: {}\nleese: 1\nretention: {  history: 1s}\n"
+    check_faults("data: [x]\nstore: /x\ncoordination: etcd://h\nname: a b\nlisten: 8420\nlease: 15\nslots: -1\nlabels: "
+                 "{os: [a]}\n"
+                 "semaphores: {a: 0, -x: 1}\nlog: {limit: 1B}\ntargets: {ok: x}\nresque: {}\nleese: 1\nretention: {  "
+                 "history: 1s}\n"
                  "tls:\n  certificat: x\nhooks: []\nchangesets:\n  approval: [XX]\n  limits: {files:   many}\n",
-                 wanted, COUNT_OF(wanted));
+        wanted, COUNT_OF(wanted));
 }
 
 static void tells_faults_of_shapes(void **state)
 {
     (void)state;
-    static const char *const targets[] = { "1:28: 'independent' must be true or false, not 'no' (did you mean 'false'?)",
-        "1:32: unknown key 'pth' (did you mean 'path'?)" };
+    static const char *const targets[] = {
+        "1:28: 'independent' must be true or false, not 'no' (did you mean 'false'?)",
+        "1:32: unknown key 'pth' (did you mean 'path'?)"
+    };
     static const char *const resque[] = { "2:4: 'url' is missing, such as redis://127.0.0.1:6379/0",
         "3:10: 'url' must begin with redis://, rediss:// or unix://", "3:35: 'class' must be a mapping, not 'x'" };
     static const char *const screwdriver[] = { "1:15: unknown key 'strt' (did you mean 'start'?)" };
-    static const char *const hook[] = { "1:26: a hook is a program by its absolute path, such as /usr/local/bin/check" };
+    static const char *const hook[] = {
+        "1:26: a hook is a program by its absolute path, such as /usr/local/bin/check"
+    };
     static const char *const tls[] = { "1:20: 'tls' needs both 'certificate' and 'key'" };
     static const char *const list[] = { "1:1: 'the file' must be a mapping, not a list" };
     check_faults("targets: {a: {independent: no, pth: x}}", targets, 2);
@@ -342,7 +353,8 @@ static void tenants_are_written_as_they_are_read(void **state)
     struct conf_tenants again;
     struct buf text, twice;
     (void)state;
-    fixture_init(&f, "tenants: {red: {semaphores: {db: 2}, quotas: {tasks: 5, logs: 1KiB, running: 1}}, blue: null, default: {}}\n");
+    fixture_init(&f,
+        "tenants: {red: {semaphores: {db: 2}, quotas: {tasks: 5, logs: 1KiB, running: 1}}, blue: null, default: {}}\n");
     parse_good(&f);
     const struct conf_tenants *tenants = &f.conf.tenants;
     assert_int_equal(tenants->n, 3);
@@ -372,27 +384,31 @@ static void tells_faults_of_other_sources(void **state)
     struct fixture f;
     fixture_init(&f, "slots: x\n");
     const char *const environment[] = { "WEIR_LISTEN=nowhere", NULL };
-    const struct conf_option options[] = { { STR("lease"), STR("soon") }, { STR("lable"), STR("a=b") }, { STR("label"), STR("ab") } };
+    const struct conf_option options[] = { { STR("lease"), STR("soon") }, { STR("lable"), STR("a=b") },
+        { STR("label"), STR("ab") } };
     f.input.environment = environment;
     f.input.options = options;
     f.input.n_options = COUNT_OF(options);
     assert_false(parse(&f));
     diags_text(&f.out, &f.diags);
-    check_str(buf_str(&f.out), "--labels: error: the label 'ab' isn't NAME=VALUE\n"
-                               "--lable: error: there is no such option\n"
-                               "    did you mean '--label'?\n"
-                               "--lease: error: 'lease' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not 'soon'\n"
-                               "WEIR_LISTEN: error: an address to listen on is HOST:PORT with a port from 0 to 65535, or [IPV6]:PORT\n"
-                               "weir.yaml:1:8: error: 'slots' must be a whole number, not 'x'\n"
-                               "    slots: x\n"
-                               "           ^\n");
+    check_str(buf_str(&f.out),
+        "--labels: error: the label 'ab' isn't NAME=VALUE\n"
+        "--lable: error: there is no such option\n"
+        "    did you mean '--label'?\n"
+        "--lease: error: 'lease' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not 'soon'\n"
+        "WEIR_LISTEN: error: an address to listen on is HOST:PORT with a port from 0 to 65535, or [IPV6]:PORT\n"
+        "weir.yaml:1:8: error: 'slots' must be a whole number, not 'x'\n"
+        "    slots: x\n"
+        "           ^\n");
     fixture_release(&f);
 }
 
 static void checks_addresses(void **state)
 {
     (void)state;
-    static const struct { const char *listen; bool good;
+    static const struct {
+        const char *listen;
+        bool good;
     } cases[] = {
         { "127.0.0.1:0", true },
         { "localhost:8420", true },
@@ -480,7 +496,8 @@ static void the_site_takes_its_keys_only(void **state)
         assert_true(str_eq(site_body(&f, &site, k), site_body(&f, &again, k)));
     again.semaphores.items[0].limit = 4;
     assert_int_equal(site_changes(&f.arena, SITE_SEMAPHORES, site_body(&f, &site, SITE_SEMAPHORES),
-                         site_body(&f, &again, SITE_SEMAPHORES), &changes), 1);
+                         site_body(&f, &again, SITE_SEMAPHORES), &changes),
+        1);
     check_str(changes[0].path, "semaphores.licence");
     check_str(changes[0].before, "3");
     check_str(changes[0].after, "4");
@@ -523,11 +540,19 @@ static void the_site_takes_its_keys_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_key), cmocka_unit_test(has_defaults),                 cmocka_unit_test(knows_precedence_and_origin),
-        cmocka_unit_test(hides_passwords), cmocka_unit_test(shows_what_can_be_read_again), cmocka_unit_test(tells_all_faults_of_the_file),
-        cmocka_unit_test(tells_faults_of_shapes), cmocka_unit_test(tells_faults_of_other_sources), cmocka_unit_test(checks_addresses),
+        cmocka_unit_test(reads_every_key),
+        cmocka_unit_test(has_defaults),
+        cmocka_unit_test(knows_precedence_and_origin),
+        cmocka_unit_test(hides_passwords),
+        cmocka_unit_test(shows_what_can_be_read_again),
+        cmocka_unit_test(tells_all_faults_of_the_file),
+        cmocka_unit_test(tells_faults_of_shapes),
+        cmocka_unit_test(tells_faults_of_other_sources),
+        cmocka_unit_test(checks_addresses),
         cmocka_unit_test(tenants_are_written_as_they_are_read),
-        cmocka_unit_test(the_site_takes_its_keys_only), cmocka_unit_test(names_settings),  cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(the_site_takes_its_keys_only),
+        cmocka_unit_test(names_settings),
+        cmocka_unit_test(survives_truncation),
     };
     return cmocka_run_group_tests_name("text-conf", tests, NULL, NULL);
 }

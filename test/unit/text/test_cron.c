@@ -1,5 +1,5 @@
-/* Patterns of minutes: what is read, what is refused and where, and when they fire: against a walk over every minute of years, with clocks
- * that change in every way that has happened somewhere. */
+/* Patterns of minutes: what is read, what is refused and where, and when they fire: against a walk over every minute of
+ * years, with clocks that change in every way that has happened somewhere. */
 #include "check.h"
 
 #include "base/rng.h"
@@ -56,7 +56,8 @@ static void test_what_is_refused_and_where(void **state)
     check_refused("99999999999 * * * *", 0, "the minute must be from 0 to 59, not 9999");
 }
 
-static void check_sets(const char *text, uint64_t minutes, uint32_t hours, uint32_t days, uint32_t months, uint32_t weekdays)
+static void check_sets(
+    const char *text, uint64_t minutes, uint32_t hours, uint32_t days, uint32_t months, uint32_t weekdays)
 {
     struct cron cron = cron_of(text);
     assert_int_equal(cron.minutes, minutes);
@@ -74,8 +75,8 @@ static void test_what_the_fields_mean(void **state)
     check_sets("* * * * *", minutes, hours, days, months, weekdays);
     check_sets(" ?\t? ? ? ? ", minutes, hours, days, months, weekdays);
     check_sets("0,5-7,50/5 1 2 3 4", 1 | 7 << 5 | UINT64_C(1) << 50 | UINT64_C(1) << 55, 2, 4, 8, 16);
-    check_sets(
-        "*/20 */12 */15 */6 */3", UINT64_C(1) | 1 << 20 | UINT64_C(1) << 40, 1 | 1 << 12, 2 | 1 << 16 | 1u << 31, 2 | 1 << 7, 1 | 8 | 64);
+    check_sets("*/20 */12 */15 */6 */3", UINT64_C(1) | 1 << 20 | UINT64_C(1) << 40, 1 | 1 << 12, 2 | 1 << 16 | 1u << 31,
+        2 | 1 << 7, 1 | 8 | 64);
     check_sets("0 0 * jan,Dec SUN-tue", 1, 1, days, 2 | 1 << 12, 7);
     check_sets("0 0 * jan 7/2", 1, 1, days, 2, 1 | 4 | 16 | 64); /* found by the fuzzer: no day at all */
     check_sets("0 0 * * 5-7", 1, 1, days, months, 1 << 5 | 1 << 6 | 1);
@@ -102,8 +103,8 @@ static void test_hashed_values(void **state)
         assert_true(cron_parse(STR("H H H H H"), str_of(key), &a, &fault));
         assert_true(cron_parse(STR("H H H H H"), str_of(key), &b, &fault));
         assert_memory_equal(&a.minutes, &b.minutes, sizeof a.minutes);
-        assert_true(
-            bits_of(a.minutes) == 1 && bits_of(a.hours) == 1 && bits_of(a.days) == 1 && bits_of(a.months) == 1 && bits_of(a.weekdays) == 1);
+        assert_true(bits_of(a.minutes) == 1 && bits_of(a.hours) == 1 && bits_of(a.days) == 1 &&
+                    bits_of(a.months) == 1 && bits_of(a.weekdays) == 1);
         assert_int_equal(a.days & 0xe0000001u, 0); /* 1 to 28 */
         seen |= a.minutes;
         assert_true(cron_parse(STR("H(0-29)/10 H(8-17) * * H(1-5)"), str_of(key), &c, &fault));
@@ -162,10 +163,12 @@ static void test_next_in_utc(void **state)
     check_next("0 3 * * *", &zone_utc, "1970-01-01T03:00:00Z", "1970-01-02T03:00:00.000Z");
 }
 
-/* Berlin in 2026: forward at 01:00 UTC on 29 March (02:00 becomes 03:00), back at 01:00 UTC on 25 October (03:00 becomes 02:00). */
+/* Berlin in 2026: forward at 01:00 UTC on 29 March (02:00 becomes 03:00), back at 01:00 UTC on 25 October (03:00
+ * becomes 02:00). */
 static struct steps berlin(void)
 {
-    struct steps steps = { { steps_offset_at }, 2, { at("2026-03-29T01:00:00Z"), at("2026-10-25T01:00:00Z") }, { 3600, 7200, 3600 } };
+    struct steps steps = { { steps_offset_at }, 2, { at("2026-03-29T01:00:00Z"), at("2026-10-25T01:00:00Z") },
+        { 3600, 7200, 3600 } };
     return steps;
 }
 
@@ -173,14 +176,17 @@ static void test_the_clock_goes_forward(void **state)
 {
     (void)state;
     struct steps zone = berlin();
-    check_next("30 2 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z"); /* 02:30 doesn't exist: 03:00 */
+    /* 02:30 doesn't exist: 03:00 */
+    check_next("30 2 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
     check_next("30 2 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:30:00.000Z");
     check_next("*/10 2 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z"); /* six slots, once */
     check_next("*/10 2 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z");
     check_next("30 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-29T01:30:00.000Z");
     check_next("0 3 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
-    check_next("0 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z"); /* both slots at 03:00: once */
-    check_next("15 * * * *", &zone.zone, "2026-03-29T00:15:00Z", "2026-03-29T01:15:00.000Z");  /* a rhythm: nothing is made up for */
+    /* both slots at 03:00: once */
+    check_next("0 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z");
+    /* a rhythm: nothing is made up for */
+    check_next("15 * * * *", &zone.zone, "2026-03-29T00:15:00Z", "2026-03-29T01:15:00.000Z");
 }
 
 static void test_the_clock_goes_back(void **state)
@@ -188,10 +194,13 @@ static void test_the_clock_goes_back(void **state)
     (void)state;
     struct steps zone = berlin();
     check_next("30 2 * * *", &zone.zone, "2026-10-24T12:00:00Z", "2026-10-25T00:30:00.000Z");
-    check_next("30 2 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-26T01:30:00.000Z"); /* not at 01:30 UTC again */
+    /* not at 01:30 UTC again */
+    check_next("30 2 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-26T01:30:00.000Z");
     check_next("30 2,3 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-25T02:30:00.000Z");
-    check_next("15 * * * *", &zone.zone, "2026-10-25T00:15:00Z", "2026-10-25T01:15:00.000Z"); /* a rhythm: both passes */
-    struct cron cron = cron_of("* 2 * * *");                                                  /* a window is open in both */
+    /* a rhythm: both passes */
+    check_next("15 * * * *", &zone.zone, "2026-10-25T00:15:00Z", "2026-10-25T01:15:00.000Z");
+    /* a window is open in both */
+    struct cron cron = cron_of("* 2 * * *");
     assert_true(cron_matches(&cron, &zone.zone, at("2026-10-25T00:30:00Z")));
     assert_true(cron_matches(&cron, &zone.zone, at("2026-10-25T01:30:00Z")));
     assert_false(cron_matches(&cron, &zone.zone, at("2026-10-25T02:00:00Z")));
@@ -207,7 +216,8 @@ static void walk(const char *pattern, const struct zone *zone, int64_t from, int
     for (int64_t t = from - 4 * 86400; t < to; t += 60) {
         int64_t local = t + zone->offset_at(zone, t, &until);
         bool fires = false;
-        for (int64_t l = high == INT64_MIN || rhythm || local < high ? local : high; l <= local && (rhythm || local >= high); l += 60) {
+        for (int64_t l = high == INT64_MIN || rhythm || local < high ? local : high;
+             l <= local && (rhythm || local >= high); l += 60) {
             /* matches() of the wall-clock minute l, asked of a clock that shows it */
             fires = fires || cron_matches(&cron, &zone_utc, l);
         }
@@ -220,8 +230,8 @@ static void walk(const char *pattern, const struct zone *zone, int64_t from, int
             has_next = true;
         }
         if (fires != (t == next))
-            fail_msg("%s at %s: %s, but next after %s is %s", pattern, when_format(t * 1000).z, fires ? "fires" : "doesn't fire",
-                when_format(last * 1000).z, when_format(next * 1000).z);
+            fail_msg("%s at %s: %s, but next after %s is %s", pattern, when_format(t * 1000).z,
+                fires ? "fires" : "doesn't fire", when_format(last * 1000).z, when_format(next * 1000).z);
         if (fires) {
             last = t;
             has_next = false;
@@ -232,8 +242,8 @@ static void walk(const char *pattern, const struct zone *zone, int64_t from, int
         fail_msg("%s never fired", pattern);
 }
 
-static const char *const patterns[] = { "* * * * *", "30 2 * * *", "0,30 1-3 * * *", "*/7 */5 * * 1-5", "H H(0-5) * * *", "59 23 31 * *",
-    "0 0 1 1,7 MON", "15 * * * SUN", "* 1-2 * 3,10,11 *", "0 0 * * *" };
+static const char *const patterns[] = { "* * * * *", "30 2 * * *", "0,30 1-3 * * *", "*/7 */5 * * 1-5",
+    "H H(0-5) * * *", "59 23 31 * *", "0 0 1 1,7 MON", "15 * * * SUN", "* 1-2 * 3,10,11 *", "0 0 * * *" };
 
 static void test_equals_a_walk_over_every_minute(void **state)
 {
@@ -325,7 +335,8 @@ static void test_bytes_that_are_no_zone(void **state)
         arena_reset(&arena);
     }
     assert_true(zone_name_is_valid(STR("America/Argentina/Buenos_Aires")) && zone_name_is_valid(STR("Etc/GMT+5")));
-    static const char *const bad[] = { "", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".hidden", "a b", "a\nb", "a/.b" };
+    static const char *const bad[] = { "", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".hidden", "a b", "a\nb",
+        "a/.b" };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_false(zone_name_is_valid(str_of(bad[i])));
     arena_release(&arena);

@@ -22,7 +22,8 @@ static void fixture_release(struct fixture *fixture)
     arena_release(&fixture->arena);
 }
 
-static const struct diag_file file = { { "a.yaml", 6 }, { "tasks:\n  - name: x\n\tcomand: \xc3\xa4\xc3\xb6 y\r\nlast", 40 } };
+static const struct diag_file file = { { "a.yaml", 6 },
+    { "tasks:\n  - name: x\n\tcomand: \xc3\xa4\xc3\xb6 y\r\nlast", 40 } };
 
 static void shows_source_and_caret(void **state)
 {
@@ -74,7 +75,8 @@ static void speaks_json(void **state)
     diag_warning(&f.diags, (struct diag_place){ &file, 1, 1 }, "d\x1b");
     diags_json(&f.out, &f.diags);
     check_str(buf_str(&f.out),
-        "[{\"file\":\"a.yaml\",\"line\":3,\"column\":2,\"severity\":\"error\",\"message\":\"a \\\"b\\\"\",\"suggestion\":\"c\"},"
+        "[{\"file\":\"a.yaml\",\"line\":3,\"column\":2,\"severity\":\"error\",\"message\":\"a "
+        "\\\"b\\\"\",\"suggestion\":\"c\"},"
         "{\"file\":\"a.yaml\",\"line\":1,\"column\":1,\"severity\":\"warning\",\"message\":\"d?\"}]");
     struct err err = { .arena = &f.arena };
     assert_false(diags_to_err(&f.diags, &err));
@@ -130,8 +132,19 @@ static void keeps_a_hundred(void **state)
 static void finds_places(void **state)
 {
     (void)state;
-    static const struct { size_t offset; unsigned line, column; } cases[] = {
-        { 0, 1, 1 }, { 6, 1, 7 }, { 7, 2, 1 }, { 19, 3, 1 }, { 28, 3, 10 }, { 30, 3, 11 }, { 32, 3, 12 }, { 37, 4, 2 }, { 1000, 4, 5 },
+    static const struct {
+        size_t offset;
+        unsigned line, column;
+    } cases[] = {
+        { 0, 1, 1 },
+        { 6, 1, 7 },
+        { 7, 2, 1 },
+        { 19, 3, 1 },
+        { 28, 3, 10 },
+        { 30, 3, 11 },
+        { 32, 3, 12 },
+        { 37, 4, 2 },
+        { 1000, 4, 5 },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct diag_place place = diag_place_at(&file, cases[i].offset);
@@ -149,8 +162,11 @@ static void finds_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shows_source_and_caret), cmocka_unit_test(speaks_json), cmocka_unit_test(shows_a_part_of_long_lines),
-        cmocka_unit_test(keeps_a_hundred),        cmocka_unit_test(finds_places),
+        cmocka_unit_test(shows_source_and_caret),
+        cmocka_unit_test(speaks_json),
+        cmocka_unit_test(shows_a_part_of_long_lines),
+        cmocka_unit_test(keeps_a_hundred),
+        cmocka_unit_test(finds_places),
     };
     return cmocka_run_group_tests_name("text-diag", tests, NULL, NULL);
 }

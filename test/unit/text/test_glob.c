@@ -83,7 +83,10 @@ static void test_the_table_of_patterns(void **state)
         struct str pattern = exact(str_of(cases[i].pattern)), path = exact(str_of(cases[i].path));
         const char *fault = glob_parse(pattern, &arena, &glob);
         if (fault != NULL || glob_matches(&glob, path) != cases[i].matches)
-            fail_msg("%s on %s: %s", cases[i].pattern, cases[i].path, fault != NULL ? fault : cases[i].matches ? "no match" : "a match");
+            fail_msg("%s on %s: %s", cases[i].pattern, cases[i].path,
+                fault != NULL      ? fault
+                : cases[i].matches ? "no match"
+                                   : "a match");
         exact_free(pattern);
         exact_free(path);
     }
@@ -173,8 +176,8 @@ static void test_random_patterns_equal_the_definition(void **state)
         for (uint64_t n = 0, len = 1 + rng_below(&rng, 8); n < len; n++)
             path[n] = "ab/"[rng_below(&rng, 3)];
         /* Runs of three stars and pieces that are empty have no meaning of their own. */
-        if (strstr(pattern, "***") || strstr(pattern, "//") || strstr(path, "//") || pattern[0] == '/' || path[0] == '/' ||
-            pattern[strlen(pattern) - 1] == '/')
+        if (strstr(pattern, "***") || strstr(pattern, "//") || strstr(path, "//") || pattern[0] == '/' ||
+            path[0] == '/' || pattern[strlen(pattern) - 1] == '/')
             continue;
         struct glob glob;
         assert_null(glob_parse(str_of(pattern), &arena, &glob));

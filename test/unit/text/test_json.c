@@ -43,7 +43,10 @@ static void writes_documents(void **state)
 static void escapes_strings(void **state)
 {
     (void)state;
-    const struct { struct str in; const char *out; } cases[] = {
+    const struct {
+        struct str in;
+        const char *out;
+    } cases[] = {
         { STR(""), "\"\"" },
         { STR("plain / text ~ \x7f"), "\"plain / text ~ \x7f\"" },
         { STR("\""), "\"\\\"\"" },
@@ -54,10 +57,10 @@ static void escapes_strings(void **state)
         { STR("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"), "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\"" },
         { STR("\xff"), "\"\xef\xbf\xbd\"" },
         { STR("a\x80z"), "\"a\xef\xbf\xbdz\"" },
-        { STR("\xe2\x82"), "\"\xef\xbf\xbd\"" },             /* a character cut off: one mark */
+        { STR("\xe2\x82"), "\"\xef\xbf\xbd\"" }, /* a character cut off: one mark */
         { STR("\xe2\x82x"), "\"\xef\xbf\xbdx\"" },
         { STR("\xf0\x9f\x98"), "\"\xef\xbf\xbd\"" },
-        { STR("\xc0\xaf"), "\"\xef\xbf\xbd\xef\xbf\xbd\"" },   /* overlong */
+        { STR("\xc0\xaf"), "\"\xef\xbf\xbd\xef\xbf\xbd\"" },                 /* overlong */
         { STR("\xed\xa0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"" }, /* a surrogate */
         { STR("\xf4\x90\x80\x80!"), "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd!\"" },
         { STR("\xc3\xa4\n\xc3\xa4"), "\"\xc3\xa4\\n\xc3\xa4\"" },
@@ -77,10 +80,25 @@ static void escapes_strings(void **state)
 static void writes_fractions(void **state)
 {
     (void)state;
-    static const struct { double n; const char *out; } cases[] = {
-        { 0, "0" }, { 1, "1" }, { -1, "-1" }, { 0.5, "0.5" }, { -0.25, "-0.25" }, { 1.234567, "1.234567" }, { 0.1234564, "0.123456" },
-        { 0.1234567, "0.123457" }, { 0.0000001, "0" }, { -0.0000001, "0" }, { 99.9999999, "100" }, { 123456789.5, "123456789.5" },
-        { 0.05, "0.05" }, { 1e15, "1000000000000000" }, { 1e300, "1.0000000000000001e+300" },
+    static const struct {
+        double n;
+        const char *out;
+    } cases[] = {
+        { 0, "0" },
+        { 1, "1" },
+        { -1, "-1" },
+        { 0.5, "0.5" },
+        { -0.25, "-0.25" },
+        { 1.234567, "1.234567" },
+        { 0.1234564, "0.123456" },
+        { 0.1234567, "0.123457" },
+        { 0.0000001, "0" },
+        { -0.0000001, "0" },
+        { 99.9999999, "100" },
+        { 123456789.5, "123456789.5" },
+        { 0.05, "0.05" },
+        { 1e15, "1000000000000000" },
+        { 1e300, "1.0000000000000001e+300" },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct buf buf;
@@ -143,8 +161,11 @@ static void stops_at_the_cap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_documents), cmocka_unit_test(escapes_strings),  cmocka_unit_test(writes_fractions),
-        cmocka_unit_test(any_bytes_are_json), cmocka_unit_test(stops_at_the_cap),
+        cmocka_unit_test(writes_documents),
+        cmocka_unit_test(escapes_strings),
+        cmocka_unit_test(writes_fractions),
+        cmocka_unit_test(any_bytes_are_json),
+        cmocka_unit_test(stops_at_the_cap),
     };
     return cmocka_run_group_tests_name("text-json", tests, NULL, NULL);
 }

@@ -72,7 +72,9 @@ static void keeps_places(void **state)
     struct document document;
     document_parse(&document, "a.json", STR("{\"\xc3\xa4\": [\"\xc3\xb6\", 1,\r\n  true],\n \"k\": {}}"));
     const struct doc_node *root = document.root, *list = root->pairs[0].value;
-    static const struct { unsigned line, column; bool plain;
+    static const struct {
+        unsigned line, column;
+        bool plain;
     } wanted[] = {
         { 1, 1, false },
         { 1, 2, false },
@@ -83,8 +85,8 @@ static void keeps_places(void **state)
         { 3, 2, false },
         { 3, 7, false },
     };
-    const struct doc_node *nodes[] = { root, root->pairs[0].key, list, list->items[0], list->items[1], list->items[2], root->pairs[1].key,
-        root->pairs[1].value };
+    const struct doc_node *nodes[] = { root, root->pairs[0].key, list, list->items[0], list->items[1], list->items[2],
+        root->pairs[1].key, root->pairs[1].value };
     for (size_t i = 0; i < COUNT_OF(wanted); i++) {
         assert_int_equal(nodes[i]->line, wanted[i].line);
         assert_int_equal(nodes[i]->column, wanted[i].column);
@@ -96,7 +98,11 @@ static void keeps_places(void **state)
 static void has_limits(void **state)
 {
     (void)state;
-    static const struct { const char *open, *item, *close; size_t n_open, n_items; const char *fault; } cases[] = {
+    static const struct {
+        const char *open, *item, *close;
+        size_t n_open, n_items;
+        const char *fault;
+    } cases[] = {
         { "[", "", "]", 64, 0, NULL },
         { "[", "", "]", 65, 0, "nested more than 64 levels deep" },
         { "[", "", "", 100000, 0, "nested more than 64 levels deep" },
@@ -128,18 +134,20 @@ static void has_limits(void **state)
 static void survives_truncation(void **state)
 {
     (void)state;
-    check_cuts("a.json", STR("{\"tasks\": [{\"name\": \"b\\u00e4\\ud83d\\ude00\\n\", \"n\": -1.5e-3, \"t\": [true, false, null]}, {}], "
-                             "\"\xc3\xa4\": \"\xf0\x9f\x98\x80\"}\n"));
+    check_cuts("a.json",
+        STR("{\"tasks\": [{\"name\": \"b\\u00e4\\ud83d\\ude00\\n\", \"n\": -1.5e-3, \"t\": [true, false, null]}, {}], "
+            "\"\xc3\xa4\": \"\xf0\x9f\x98\x80\"}\n"));
 }
 
 /* Bodies of requests: as jansson takes them; nodes say where they stand. */
 static void reads_bodies(void **state)
 {
     (void)state;
-    static const char *const refused[] = { "", "{", "[1] 2", "{\"a\":1,\"a\":2}", "{\"d\":{\"x\":1,\"\\u0078\":2}}", "{\"d\":[1,]}",
-        "9223372036854775808",
-        "-9223372036854775809", "1e999", "{\"a\\u0000\":1}", "{\"d\":1e309}", "\"\xff\"", "{\"d\":[\"\\ud800\"]}" };
-    static const char *const taken[] = { "9223372036854775807", "-9223372036854775808", "1e308", "\"\\u0000\"", "{\"d\":{\"\":[]}}" };
+    static const char *const refused[] = { "", "{", "[1] 2", "{\"a\":1,\"a\":2}", "{\"d\":{\"x\":1,\"\\u0078\":2}}",
+        "{\"d\":[1,]}", "9223372036854775808", "-9223372036854775809", "1e999", "{\"a\\u0000\":1}", "{\"d\":1e309}",
+        "\"\xff\"", "{\"d\":[\"\\ud800\"]}" };
+    static const char *const taken[] = { "9223372036854775807", "-9223372036854775808", "1e308", "\"\\u0000\"",
+        "{\"d\":{\"\":[]}}" };
     struct arena arena = { 0 };
     for (size_t i = 0; i < COUNT_OF(refused); i++)
         if (json_node_body(str_of(refused[i]), STR("d"), &arena) != NULL)

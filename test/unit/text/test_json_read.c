@@ -18,7 +18,9 @@ static json_t *parse(const char *z, struct arena *arena, struct err *err)
 static void refuses_numbers_that_nothing_holds(void **state)
 {
     (void)state;
-    static const struct { const char *in, *path; } cases[] = {
+    static const struct {
+        const char *in, *path;
+    } cases[] = {
         { "[99999999999999999999]", "/0" },
         { "[1, 1e999]", "/1" },
         { "99999999999999999999", "" },
@@ -39,7 +41,9 @@ static void refuses_numbers_that_nothing_holds(void **state)
 static void refuses_what_is_not_json(void **state)
 {
     (void)state;
-    static const struct { const char *in; unsigned line, column;
+    static const struct {
+        const char *in;
+        unsigned line, column;
     } cases[] = {
         { "", 1, 1 },
         { "{", 1, 1 },
@@ -73,7 +77,9 @@ static void refuses_what_is_not_json(void **state)
 static void refuses_nul_bytes(void **state)
 {
     (void)state;
-    const struct { struct str in; unsigned line, column;
+    const struct {
+        struct str in;
+        unsigned line, column;
     } cases[] = {
         { STR("null\0"), 1, 5 },
         { STR("[1\0,2]"), 1, 3 },
@@ -157,8 +163,8 @@ static void reads_fields(void **state)
     (void)state;
     struct arena arena = { 0 };
     struct err err;
-    const struct doc_node *value = body_of(
-        "{\"s\":\"x\\u00e4\",\"i\":-5,\"b\":true,\"t\":\"1970-01-01T00:00:01Z\",\"d\":\"90s\",\"a\":[1,2],\"o\":{\"k\":\"v\"},\"no\":null}",
+    const struct doc_node *value = body_of("{\"s\":\"x\\u00e4\",\"i\":-5,\"b\":true,\"t\":\"1970-01-01T00:00:01Z\","
+                                           "\"d\":\"90s\",\"a\":[1,2],\"o\":{\"k\":\"v\"},\"no\":null}",
         &arena, &err);
     struct json_reader reader, child;
     assert_true(json_read_object(&reader, value, (struct str){ 0 }, &arena, &err));
@@ -193,7 +199,9 @@ static void reads_fields(void **state)
 static void tells_all_faults(void **state)
 {
     (void)state;
-    static const struct { const char *path, *message, *suggestion; } wanted[] = {
+    static const struct {
+        const char *path, *message, *suggestion;
+    } wanted[] = {
         { "/t/3/s", "'s' must be a string, not a number", "" },
         { "/t/3/long", "'long' is longer than 2 bytes", "" },
         { "/t/3/nul", "'nul' must not contain a NUL character", "" },
@@ -209,11 +217,11 @@ static void tells_all_faults(void **state)
     };
     struct arena arena = { 0 };
     struct err err;
-    const struct doc_node *value =
-        body_of("{\"s\":1,\"long\":\"abc\",\"nul\":\"\\u0000\",\"i\":1.5,\"big\":11,\"b\":\"true\",\"time\":\"now\",\"d\":\"90\","
-                "\"a\":[1,2,3],\"o\":[],"
-                "\"depnds\":[],\"x/y~\":1}",
-            &arena, &err);
+    const struct doc_node *value = body_of("{\"s\":1,\"long\":\"abc\",\"nul\":\"\\u0000\",\"i\":1.5,\"big\":11,\"b\":"
+                                           "\"true\",\"time\":\"now\",\"d\":\"90\","
+                                           "\"a\":[1,2,3],\"o\":[],"
+                                           "\"depnds\":[],\"x/y~\":1}",
+        &arena, &err);
     struct json_reader reader, child;
     struct str path = json_pointer_at(&arena, STR("/t"), 3);
     assert_true(json_read_object(&reader, value, path, &arena, &err));
@@ -262,7 +270,8 @@ static void refuses_what_is_not_an_object(void **state)
 static void survives_truncation(void **state)
 {
     (void)state;
-    struct str whole = STR("{\"name\": \"\\u00e4\\\"b\", \"n\": [-1.5e3, true, null, \"\xf0\x9f\x98\x80\"], \"o\": {\"k\": \"\\\\\"}}");
+    struct str whole = STR(
+        "{\"name\": \"\\u00e4\\\"b\", \"n\": [-1.5e3, true, null, \"\xf0\x9f\x98\x80\"], \"o\": {\"k\": \"\\\\\"}}");
     for (size_t len = 0; len < whole.len; len++) {
         struct arena arena = { 0 };
         struct err err = { .arena = &arena };

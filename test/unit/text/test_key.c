@@ -62,16 +62,18 @@ static void refuses_keys(void **state)
         { "007", "the task id '007' begins with a zero" },
         { "9223372036854775808", "the task id '9223372036854775808' is too large" },
         { "-1", "the archive or queue name '-1' must begin with a letter or a digit" },
-        { "a b", "the archive or queue name 'a b' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'" },
+        { "a b", "the archive or queue name 'a b' has a character that isn't allowed at place 2: only letters, digits, "
+                 "'.', '_' and '-'" },
         { "\xc3\xa4@1", "the archive name '\xc3\xa4' must begin with a letter or a digit" },
-        { "a\xc3\xa4/@1",
-            "the archive name 'a\xc3\xa4/' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'" },
+        { "a\xc3\xa4/@1", "the archive name 'a\xc3\xa4/' has a character that isn't allowed at place 2: only letters, "
+                          "digits, '.', '_' and '-'" },
         { "@1:x", "the archive name is empty" },
         { "docs@", "the revision is missing" },
         { "docs@x", "the revision 'x' isn't a number" },
         { "docs@0:x", "the revision must be at least 1" },
         { "docs@1:", "the task name is empty" },
-        { "docs@1:a@b", "the task name 'a@b' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'" },
+        { "docs@1:a@b", "the task name 'a@b' has a character that isn't allowed at place 2: only letters, digits, '.', "
+                        "'_' and '-'" },
         { "docs@1@2:x", "the revision '1@2' isn't a number" },
         { "docs@1:x#", "the number of the run after '#' is missing" },
         { "docs@1:x#1", "the number of the run after '#' must be at least 2" },
@@ -115,7 +117,8 @@ static void limits_lengths(void **state)
     struct err err = { 0 };
     assert_true(key_parse((struct str){ text, 100 }, &key, &err));
     assert_false(key_parse((struct str){ text, 101 }, &key, &err));
-    check_str(str_of(err.text), "the archive or queue name 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...' is longer than 100 characters");
+    check_str(str_of(err.text),
+        "the archive or queue name 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...' is longer than 100 characters");
     assert_false(key_parse((struct str){ text, sizeof text }, &key, &err));
     check_str(str_of(err.text), "the key is longer than 1500 bytes");
     memcpy(text, "a@1:b[k=", 8);
@@ -178,7 +181,10 @@ static void knows_reserved_names(void **state)
 static void parses_fences(void **state)
 {
     (void)state;
-    static const struct { const char *text; struct fence fence; } good[] = {
+    static const struct {
+        const char *text;
+        struct fence fence;
+    } good[] = {
         { "0000000000000000-1-00000001", { 0, 1, 1 } },
         { "ffffffffffffffff-9223372036854775807-9223372036854775807", { UINT64_MAX, INT64_MAX, INT64_MAX } },
         { "0123456789abcdef-42-00000003", { 0x0123456789abcdef, 42, 3 } },
@@ -186,11 +192,27 @@ static void parses_fences(void **state)
         { "0123456789abcdef-42-100000000", { 0x0123456789abcdef, 42, 100000000 } },
     };
     static const char *const bad[] = {
-        "", "x", "0123456789abcdef", "0123456789abcdef-", "0123456789abcdef-42", "0123456789abcdef-42-", "0123456789abcdef-42-3",
-        "0123456789ABCDEF-42-00000003", "0123456789abcdeg-42-00000003", "123456789abcdef-42-00000003", "0123456789abcdef-042-00000003",
-        "0123456789abcdef-0-00000003", "0123456789abcdef-42-00000000", "0123456789abcdef-42-000000003", "0123456789abcdef--1-00000003",
-        "0123456789abcdef-42-00000003 ", " 0123456789abcdef-42-00000003", "0123456789abcdef-42-+0000003",
-        "0123456789abcdef-9223372036854775808-00000003", "0123456789abcdef_42-00000003", "0123456789abcdef-42-00000003-1",
+        "",
+        "x",
+        "0123456789abcdef",
+        "0123456789abcdef-",
+        "0123456789abcdef-42",
+        "0123456789abcdef-42-",
+        "0123456789abcdef-42-3",
+        "0123456789ABCDEF-42-00000003",
+        "0123456789abcdeg-42-00000003",
+        "123456789abcdef-42-00000003",
+        "0123456789abcdef-042-00000003",
+        "0123456789abcdef-0-00000003",
+        "0123456789abcdef-42-00000000",
+        "0123456789abcdef-42-000000003",
+        "0123456789abcdef--1-00000003",
+        "0123456789abcdef-42-00000003 ",
+        " 0123456789abcdef-42-00000003",
+        "0123456789abcdef-42-+0000003",
+        "0123456789abcdef-9223372036854775808-00000003",
+        "0123456789abcdef_42-00000003",
+        "0123456789abcdef-42-00000003-1",
     };
     struct fence fence = { 0 };
     for (size_t i = 0; i < COUNT_OF(good); i++) {
@@ -223,8 +245,12 @@ static void parses_fences(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parses_keys), cmocka_unit_test(refuses_keys), cmocka_unit_test(limits_lengths), cmocka_unit_test(round_trips),
-        cmocka_unit_test(knows_reserved_names), cmocka_unit_test(parses_fences),
+        cmocka_unit_test(parses_keys),
+        cmocka_unit_test(refuses_keys),
+        cmocka_unit_test(limits_lengths),
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(knows_reserved_names),
+        cmocka_unit_test(parses_fences),
     };
     return cmocka_run_group_tests_name("text-key", tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@ static void reads_values(void **state)
     (void)state;
     struct document d;
     document_parse(&d, "a.yaml",
-        STR("s: 42\nq: 'x y'\ni: -7\nt: true\nf: FALSE\nd: 1h30m\nz: 64KiB\nl: [a, 2]\none: a\nc: shared\nm: {k: v}\nn: ~\ne:\n"));
+        STR("s: 42\nq: 'x y'\ni: -7\nt: true\nf: FALSE\nd: 1h30m\nz: 64KiB\nl: [a, 2]\none: a\nc: shared\nm: {k: "
+            "v}\nn: ~\ne:\n"));
     struct node_context context = { &d.file, &d.arena, &d.diags, NULL };
     struct node_reader reader;
     assert_true(node_read_begin(&reader, &context, d.root, "file"));
@@ -71,7 +72,8 @@ static void tells_faults(void **state)
     };
     struct document d;
     document_parse(&d, "a.yaml",
-        STR("s: [x]\ni: 1.5\nj: 017\nk: '5'\nr: 10\nb: yes\nc: 'false'\nd: 30\nz: 10\nl: [a,{}, ~]\no: exclusiv\nm: x\nq: {}\ncomand: "
+        STR("s: [x]\ni: 1.5\nj: 017\nk: '5'\nr: 10\nb: yes\nc: 'false'\nd: 30\nz: 10\nl: [a,{}, ~]\no: exclusiv\nm: "
+            "x\nq: {}\ncomand: "
             "x\n\xc3\xa4: 1\n"));
     struct node_context context = { &d.file, &d.arena, &d.diags, NULL };
     struct node_reader reader;

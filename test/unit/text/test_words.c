@@ -7,7 +7,11 @@
 static void splits(void **state)
 {
     (void)state;
-    static const struct { const char *in; size_t n; const char *words[8]; } cases[] = {
+    static const struct {
+        const char *in;
+        size_t n;
+        const char *words[8];
+    } cases[] = {
         { "make pdf", 2, { "make", "pdf" } },
         { "  make\t\tpdf \n", 2, { "make", "pdf" } },
         { "echo 'a b' \"c d\"", 3, { "echo", "a b", "c d" } },
@@ -46,7 +50,11 @@ static void splits(void **state)
 static void refuses(void **state)
 {
     (void)state;
-    static const struct { const char *in; size_t len, column; const char *text; } cases[] = {
+    static const struct {
+        const char *in;
+        size_t len, column;
+        const char *text;
+    } cases[] = {
         { "", 0, 1, "column 1: the command is empty" },
         { " \t\n", 3, 1, "column 1: the command is empty" },
         { "\\\n", 2, 1, "column 1: the command is empty" },

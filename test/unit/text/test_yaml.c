@@ -11,13 +11,15 @@ static void composes(void **state)
         { "a: 1\nb: [x, 'y', \"z\"]\nc: {d: e}\n", "{\"a\":1,\"b\":[\"x\",\"y\",\"z\"],\"c\":{\"d\":\"e\"}}" },
         { "%YAML 1.2\n---\na\n", "\"a\"" },
         { "no: no\non: off\noct: 017\nsexagesimal: 1:30\nt: true\nf: False\nn: ~\ne:\nq: 'null'\n",
-            "{\"no\":\"no\",\"on\":\"off\",\"oct\":\"017\",\"sexagesimal\":\"1:30\",\"t\":true,\"f\":false,\"n\":null,\"e\":null,\"q\":"
+            "{\"no\":\"no\",\"on\":\"off\",\"oct\":\"017\",\"sexagesimal\":\"1:30\",\"t\":true,\"f\":false,\"n\":null,"
+            "\"e\":null,\"q\":"
             "\"null\"}" },
         { "s: |\n  a\n   b\nf: >\n  c\n  d\n", "{\"s\":\"a\\n b\\n\",\"f\":\"c d\\n\"}" },
         { "- &x {a: 1}\n- *x\n- [*x]\n", "[{\"a\":1},{\"a\":1},[{\"a\":1}]]" },
         { "{\"json\": [1, -2.5e3, true, null, \"\\u00e4\"]}", "{\"json\":[1,-2.5e3,true,null,\"\xc3\xa4\"]}" },
         { "a: \"x\\ty\\x1b\"\r\nb: 2\r\n", "{\"a\":\"x\\ty\\u001b\",\"b\":2}" },
-        { "n: [0x10, 1e, +1, 1_000, .5, 5., -0, 00]", "{\"n\":[\"0x10\",\"1e\",\"+1\",\"1_000\",\".5\",\"5.\",-0,\"00\"]}" },
+        { "n: [0x10, 1e, +1, 1_000, .5, 5., -0, 00]",
+            "{\"n\":[\"0x10\",\"1e\",\"+1\",\"1_000\",\".5\",\"5.\",-0,\"00\"]}" },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++)
         check_tree("a.yaml", str_of(cases[i][0]), cases[i][1]);
@@ -55,11 +57,14 @@ static void refuses(void **state)
         { "a: &x [*x]", "1:8: the alias '*x' stands inside what it names" },
         { "a: &x 1\nb: &x 2", "2:4: the anchor '&x' is defined twice" },
         { "a: [1, 2", "2:1: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1" },
-        { "a:\n\tb: 1", "2:1: found character that cannot start any token while scanning for the next token (indent with blanks: a tab "
+        { "a:\n\tb: 1", "2:1: found character that cannot start any token while scanning for the next token (indent "
+                        "with blanks: a tab "
                         "isn't allowed there)" },
-        { "a: @b", "1:4: found character that cannot start any token while scanning for the next token (a value that begins with '@' needs "
+        { "a: @b", "1:4: found character that cannot start any token while scanning for the next token (a value that "
+                   "begins with '@' needs "
                    "quotes)" },
-        { "a: [*.c]", "1:6: did not find expected alphabetic or numeric character while scanning an alias (a value that begins with '*' or "
+        { "a: [*.c]", "1:6: did not find expected alphabetic or numeric character while scanning an alias (a value "
+                      "that begins with '*' or "
                       "'&' needs quotes)" },
         { "a: 'b", "1:6: found unexpected end of stream while scanning a quoted scalar" },
         { "a: b: c", "1:5: mapping values are not allowed in this context" },
@@ -78,7 +83,8 @@ static void tells_several_faults(void **state)
     struct document document;
     document_parse(&document, "a.yml", STR("a: 1\na: 2\nb: {c: 1, c: 2}\nd: [\n"));
     assert_int_equal(document.diags.n, 3);
-    check_str(fault_text(&document.arena, &document.diags, 1), "3:11: the key 'c' stands here a second time; the first is in line 3");
+    check_str(fault_text(&document.arena, &document.diags, 1),
+        "3:11: the key 'c' stands here a second time; the first is in line 3");
     assert_int_equal(document.diags.items[2].place.line, 5);
     document_release(&document);
 }
@@ -89,8 +95,11 @@ static void keeps_places(void **state)
     struct document document;
     document_parse(&document, "a.yaml", STR("\xc3\xa4: [x,\n  '\xc3\xb6', y]\nk:\n  - z: \"q\"\n"));
     const struct doc_node *root = document.root, *list = root->pairs[0].value, *z = root->pairs[1].value->items[0];
-    static const struct { unsigned line, column; } wanted[] = { { 1, 1 }, { 1, 4 }, { 1, 5 }, { 2, 3 }, { 2, 8 }, { 4, 5 }, { 4, 8 } };
-    const struct doc_node *nodes[] = { root, list, list->items[0], list->items[1], list->items[2], z->pairs[0].key, z->pairs[0].value };
+    static const struct {
+        unsigned line, column;
+    } wanted[] = { { 1, 1 }, { 1, 4 }, { 1, 5 }, { 2, 3 }, { 2, 8 }, { 4, 5 }, { 4, 8 } };
+    const struct doc_node *nodes[] = { root, list, list->items[0], list->items[1], list->items[2], z->pairs[0].key,
+        z->pairs[0].value };
     for (size_t i = 0; i < COUNT_OF(wanted); i++) {
         assert_int_equal(nodes[i]->line, wanted[i].line);
         assert_int_equal(nodes[i]->column, wanted[i].column);
@@ -144,7 +153,8 @@ static void has_limits(void **state)
     check_limit(repeated(&arena, "a:\n", "- x\n", 99997, ""), NULL);
     check_limit(repeated(&arena, "a:\n", "- x\n", 99998, ""), "the file has more than 100000 nodes");
     check_limit(repeated(&arena, "#", "x", ((size_t)1 << 20) - 1, ""), NULL);
-    check_limit(repeated(&arena, "#", "x", (size_t)1 << 20, ""), "the file has 1048577 bytes; at most 1048576 are taken");
+    check_limit(
+        repeated(&arena, "#", "x", (size_t)1 << 20, ""), "the file has 1048577 bytes; at most 1048576 are taken");
     arena_release(&arena);
 }
 
@@ -155,13 +165,15 @@ static void defuses_alias_bombs(void **state)
     static const char large[] = "aliases write the file out to more than 10 times its size";
     check_limit(repeated(&arena, "a: &a x\nc: [1, 2, 3]\nb: [", "*a,", 64, "]"), NULL);
     check_limit(repeated(&arena, "a: &a x\nb: [", "*a,", 65, "]"), "the file has more than 64 aliases");
-    check_limit(STR("a: &a [l,l,l,l,l,l,l,l,l]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: "
-                    "[*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"),
+    check_limit(
+        STR("a: &a [l,l,l,l,l,l,l,l,l]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: "
+            "[*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"),
         large);
     /* 12 nodes are written, each alias stands for 8 */
     check_limit(repeated(&arena, "{a: &a [l,l,l,l,l,l,l],b: [", "*a,", 14, "]}"), large);
     check_limit(repeated(&arena, "{a: &a [l,l,l,l,l,l,l],b: [", "*a,", 13, "]}"), NULL);
-    char text[4000] = "x0: &x0 [[[[[[[[a]]]]]]]]\n"; /* eight levels more with each line, always within ten times the size */
+    /* eight levels more with each line, always within ten times the size */
+    char text[4000] = "x0: &x0 [[[[[[[[a]]]]]]]]\n";
     struct buf buf;
     buf_init(&buf, sizeof text);
     buf_add_z(&buf, text);
@@ -183,9 +195,10 @@ static void finds_duplicates_among_many(void **state)
     struct document document;
     document_parse(&document, "a.yaml", buf_str(&buf));
     assert_int_equal(document.diags.n, 4);
-    check_str(
-        fault_text(&document.arena, &document.diags, 0), "20001:1: the key 'k19000' stands here a second time; the first is in line 19001");
-    check_str(fault_text(&document.arena, &document.diags, 3), "20004:1: the key 'k17' stands here a second time; the first is in line 18");
+    check_str(fault_text(&document.arena, &document.diags, 0),
+        "20001:1: the key 'k19000' stands here a second time; the first is in line 19001");
+    check_str(fault_text(&document.arena, &document.diags, 3),
+        "20004:1: the key 'k17' stands here a second time; the first is in line 18");
     document_release(&document);
     buf_release(&buf);
 }
@@ -193,18 +206,24 @@ static void finds_duplicates_among_many(void **state)
 static void survives_truncation(void **state)
 {
     (void)state;
-    check_cuts("a.yaml",
-        STR("%YAML 1.2\n---\non: [commit, {message: \"x\\u00e4\\n\"}]\ndefaults: &d {shell: bash, timeout: 1h}\ntasks:\n  - name: 'b''c'\n"
-            "    script: |-\n      echo \"$X\"\n\n      \xc3\xa4\n    env: *d\n    ? k\n    : >+\n      folded\n      text\n\n  # "
-            "end\n...\n"));
+    check_cuts("a.yaml", STR("%YAML 1.2\n---\non: [commit, {message: \"x\\u00e4\\n\"}]\ndefaults: &d {shell: bash, "
+                             "timeout: 1h}\ntasks:\n  - name: 'b''c'\n"
+                             "    script: |-\n      echo \"$X\"\n\n      \xc3\xa4\n    env: *d\n    ? k\n    : >+\n    "
+                             "  folded\n      text\n\n  # "
+                             "end\n...\n"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(composes),   cmocka_unit_test(refuses),             cmocka_unit_test(tells_several_faults),
-        cmocka_unit_test(keeps_places), cmocka_unit_test(has_limits),          cmocka_unit_test(defuses_alias_bombs),
-        cmocka_unit_test(finds_duplicates_among_many), cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(composes),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(tells_several_faults),
+        cmocka_unit_test(keeps_places),
+        cmocka_unit_test(has_limits),
+        cmocka_unit_test(defuses_alias_bombs),
+        cmocka_unit_test(finds_duplicates_among_many),
+        cmocka_unit_test(survives_truncation),
     };
     return cmocka_run_group_tests_name("text-yaml", tests, NULL, NULL);
 }

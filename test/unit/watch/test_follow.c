@@ -39,7 +39,8 @@ static void svn_from_the_next_on(void **state)
     int64_t began = clock_boot_ms();
     sh(yard, "svn mkdir -q -m six file://$T/repo/six"); /* no hook: the folder itself tells */
     until(yard, 5000, next_of(yard, "a") == 7);
-    print_message("a commit without a hook was seen within %lld ms of the command's start\n", (long long)(clock_boot_ms() - began));
+    print_message("a commit without a hook was seen within %lld ms of the command's start\n",
+        (long long)(clock_boot_ms() - began));
     assert_int_equal(revision(yard, "a", 6).n_prevs, 0);
     assert_false(has_task(yard, "a", 5, "build"));
 }
@@ -57,7 +58,8 @@ static void paths_decide_what_is_touched(void **state)
         struct task task;
         bool found;
         int64_t id = 0;
-        assert_true(reader_find(yard->reader, STR("default"), STR("a"), rev, STR("docs"), (struct str){ 0 }, 0, &id, &err));
+        assert_true(
+            reader_find(yard->reader, STR("default"), STR("a"), rev, STR("docs"), (struct str){ 0 }, 0, &id, &err));
         assert_true(reader_row(yard->reader, &yard->arena, id, &task, &found, &err) && found);
         assert_int_equal((task.marks & MARK_SKIPPED) != 0, rev != 2);
     }
@@ -80,7 +82,8 @@ static void git_history_and_numbers(void **state)
     until(yard, 5000, state_of(yard, "h") == WATCH_OK && next_of(yard, "i") == 301);
     assert_int_equal(next_of(yard, "h"), 301);
     assert_true(str_eqz(revision(yard, "i", 299).message, "change 299"));
-    sh(yard, "git clone -q repo wc 2>/dev/null; cd wc; echo x >x; git add x; git commit -q -m more; git push -q origin main");
+    sh(yard, "git clone -q repo wc 2>/dev/null; cd wc; echo x >x; git add x; git commit -q -m more; git push -q origin "
+             "main");
     until(yard, 5000, next_of(yard, "g") == 302 && next_of(yard, "h") == 302 && next_of(yard, "i") == 302);
     assert_true(str_eqz(revision(yard, "h", 301).message, "more"));
     assert_int_equal(events_of(yard, EVENT_rewritten), 0);
@@ -92,15 +95,18 @@ static void git_merge_waits_for_every_numbered_parent(void **state)
     git_import(yard, "repo", 2);
     add(yard, "g", ARCHIVE_GIT, in(yard, "repo"), 1);
     until(yard, 5000, next_of(yard, "g") == 3);
-    /* side starts at main's commit 1, which has a number; its own commit has none; merging main~1 again names a numbered parent */
-    sh(yard, "git clone -q repo wc 2>/dev/null; cd wc; git checkout -q -b side HEAD~1; echo s >s; git add s; git commit -q -m side;"
+    /* side starts at main's commit 1, which has a number; its own commit has none; merging main~1 again names a
+     * numbered parent */
+    sh(yard, "git clone -q repo wc 2>/dev/null; cd wc; git checkout -q -b side HEAD~1; echo s >s; git add s; git "
+             "commit -q -m side;"
              "git checkout -q main; git merge -q --no-ff -m merge side; git push -q origin main");
     until(yard, 5000, next_of(yard, "g") == 4);
     assert_true(str_eqz(revision(yard, "g", 3).message, "merge"));
     assert_int_equal(revision(yard, "g", 3).n_prevs, 1); /* side's commit isn't of this branch's first parents */
     assert_int_equal(revision(yard, "g", 3).prevs[0], 2);
     /* an own tree whose parents are commit 3 and commit 1 */
-    sh(yard, "cd wc; c=$(git commit-tree -p main -p main~2 -m two main^{tree}); git reset -q --hard $c; git push -q origin main");
+    sh(yard, "cd wc; c=$(git commit-tree -p main -p main~2 -m two main^{tree}); git reset -q --hard $c; git push -q "
+             "origin main");
     until(yard, 5000, next_of(yard, "g") == 5);
     struct revision two = revision(yard, "g", 4);
     assert_int_equal(two.n_prevs, 2);
@@ -114,8 +120,9 @@ static void forced_push_goes_on_with_new_numbers(void **state)
     git_import(yard, "repo", 4);
     add(yard, "g", ARCHIVE_GIT, in(yard, "repo"), 1);
     until(yard, 5000, next_of(yard, "g") == 5);
-    sh(yard, "git clone -q repo wc 2>/dev/null; cd wc; git reset -q --hard HEAD~2; for i in 1 2; do echo $i >y; git add y; "
-             "git commit -q -m new$i; done; git push -q -f origin main");
+    sh(yard,
+        "git clone -q repo wc 2>/dev/null; cd wc; git reset -q --hard HEAD~2; for i in 1 2; do echo $i >y; git add y; "
+        "git commit -q -m new$i; done; git push -q -f origin main");
     until(yard, 5000, next_of(yard, "g") == 7);
     assert_int_equal(events_of(yard, EVENT_rewritten), 1);
     assert_int_equal(revision(yard, "g", 5).prevs[0], 2);
@@ -157,10 +164,11 @@ static void branches_are_archives_of_their_own(void **state)
     add_branch(yard, "main", in(yard, "repo"), "main", 1);
     add_branch(yard, "x", in(yard, "repo"), "feature/x", 1);
     until(yard, 5000, next_of(yard, "main") == 3 && next_of(yard, "x") == 2);
-    sh(yard,
-        "git clone -q -b feature/x repo wc 2>/dev/null; cd wc; echo 1 >1; git add 1; git commit -q -m one; git push -q origin feature/x");
+    sh(yard, "git clone -q -b feature/x repo wc 2>/dev/null; cd wc; echo 1 >1; git add 1; git commit -q -m one; git "
+             "push -q origin feature/x");
     until(yard, 5000, next_of(yard, "x") == 3);
-    sh(yard, "git -C repo pack-refs --all; cd wc; echo 2 >2; git add 2; git commit -q -m two; git push -q origin feature/x");
+    sh(yard,
+        "git -C repo pack-refs --all; cd wc; echo 2 >2; git add 2; git commit -q -m two; git push -q origin feature/x");
     until(yard, 5000, next_of(yard, "x") == 4);
     assert_int_equal(next_of(yard, "main"), 3);
 }
@@ -200,7 +208,8 @@ static void corrupt_repository_is_a_fault_and_heals(void **state)
     sh(yard, "cd repo; svn mkdir -q -m five file://$T/repo/five");
     until(yard, 5000, next_of(yard, "a") == 6);
     yard_stop(yard);
-    sh(yard, "for i in 6 7 8; do svn mkdir -q -m $i file://$T/repo/n$i; done; mv repo/db/revprops/0/7 keep; echo x >repo/db/revprops/0/7");
+    sh(yard, "for i in 6 7 8; do svn mkdir -q -m $i file://$T/repo/n$i; done; mv repo/db/revprops/0/7 keep; echo x "
+             ">repo/db/revprops/0/7");
     yard_start(yard);
     until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
     assert_int_equal(next_of(yard, "a"), 7);
@@ -254,7 +263,8 @@ static void a_server_that_was_away_takes_up_where_it_was(void **state)
     add(yard, "g", ARCHIVE_GIT, in(yard, "bare"), 1);
     until(yard, 5000, next_of(yard, "a") == 3 && next_of(yard, "g") == 3);
     yard_stop(yard);
-    sh(yard, "svn mkdir -q -m x file://$T/repo/x; svn mkdir -q -m y file://$T/repo/y; git clone -q bare wc 2>/dev/null; cd wc;"
+    sh(yard, "svn mkdir -q -m x file://$T/repo/x; svn mkdir -q -m y file://$T/repo/y; git clone -q bare wc "
+             "2>/dev/null; cd wc;"
              "for i in 1 2 3; do echo $i >n; git add n; git commit -q -m n$i; done; git push -q origin main");
     yard_start(yard);
     until(yard, 5000, next_of(yard, "a") == 5 && next_of(yard, "g") == 6);
@@ -295,7 +305,8 @@ static void removed_and_skipped(void **state)
     until(yard, 5000, next_of(yard, "a") == 5);
 }
 
-/* A server that takes connections and says nothing: its archives hang, the others don't notice, and the end doesn't wait for them. */
+/* A server that takes connections and says nothing: its archives hang, the others don't notice, and the end doesn't
+ * wait for them. */
 static void a_server_that_hangs_delays_nobody(void **state)
 {
     struct yard *yard = *state;
@@ -346,7 +357,7 @@ static void served_repositories(void **state)
     svnserve_stop(yard);
 }
 
-/* ---- hints ---- */
+/* --- hints --- */
 
 static const char *note_send(struct yard *yard, const char *bytes, size_t len)
 {
@@ -380,9 +391,9 @@ static void notes_are_checked(void **state)
     assert_string_equal(NOTE(yard, "weir-notify 1 a 999999999 a@1:COMMIT"), "ok");
     assert_string_equal(NOTE(yard, "weir-notify 1 nobody 1"), "unknown");
     assert_string_equal(NOTE(yard, "weir-notify 1 ext 1"), "external");
-    static const char *const bad[] = { "", "weir-notify", "weir-notify 2 a 1", "weir-notify 1 a", "weir-notify 1 a 0", "weir-notify 1 a -1",
-        "weir-notify 1 a --help", "weir-notify 1 a 99999999999999999999", "weir-notify 1 ../a 1", "weir-notify 1 a 1 not a key",
-        "weir-notify 1 a\n 1", "weir-notify 1  1", "weir-notify 1 a 1;x" };
+    static const char *const bad[] = { "", "weir-notify", "weir-notify 2 a 1", "weir-notify 1 a", "weir-notify 1 a 0",
+        "weir-notify 1 a -1", "weir-notify 1 a --help", "weir-notify 1 a 99999999999999999999", "weir-notify 1 ../a 1",
+        "weir-notify 1 a 1 not a key", "weir-notify 1 a\n 1", "weir-notify 1  1", "weir-notify 1 a 1;x" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_string_equal(NOTE(yard, bad[i]), "malformed");
     memset(large, 'x', 100000);
@@ -433,7 +444,8 @@ static void causes(void **state)
     assert_int_equal(revision(yard, "a", 2).depth, 1);
     assert_int_equal(revision(yard, "a", 3).depth, 2);
     /* the trailer wins; the hook's word is for what is found next, and then spent */
-    sh(yard, "git clone -q bare wc 2>/dev/null; cd wc; echo 1 >1; git add 1; git commit -q -m one; git push -q origin main");
+    sh(yard,
+        "git clone -q bare wc 2>/dev/null; cd wc; echo 1 >1; git add 1; git commit -q -m one; git push -q origin main");
     watch_hint(yard->watch, lane_of(yard, "g"), &(struct watch_hint){ .rev = 0, .cause = STR("a@2:build") });
     until(yard, 5000, next_of(yard, "g") == 3);
     assert_int_equal(revision(yard, "g", 2).depth, 2);
@@ -451,8 +463,10 @@ static void an_invalid_workflow_blocks_nobody(void **state)
     struct yard *yard = *state;
     git_import(yard, "bare", 1);
     add(yard, "g", ARCHIVE_GIT, in(yard, "bare"), 1);
-    sh(yard, "git clone -q bare wc 2>/dev/null; cd wc; printf 'tasks: [{name: build, depends: [nobody]}]\\n' >_workflows/w.yaml;"
-             "git commit -q -a -m bad; git push -q origin main; ln -sf /etc/passwd _workflows/w.yaml; git commit -q -a -m link;"
+    sh(yard, "git clone -q bare wc 2>/dev/null; cd wc; printf 'tasks: [{name: build, depends: [nobody]}]\\n' "
+             ">_workflows/w.yaml;"
+             "git commit -q -a -m bad; git push -q origin main; ln -sf /etc/passwd _workflows/w.yaml; git commit -q -a "
+             "-m link;"
              "git rm -q -r _workflows; git commit -q -m none; git push -q origin main");
     until(yard, 5000, next_of(yard, "g") == 5);
     assert_true(has_task(yard, "g", 2, "WORKFLOW"));
@@ -480,13 +494,15 @@ static void nothing_happens_while_nothing_happens(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, yard_make, yard_drop)
-    const struct CMUnitTest tests[] = { T(svn_history_is_taken_in_order), T(svn_from_the_next_on), T(paths_decide_what_is_touched),
-        T(git_history_and_numbers), T(git_merge_waits_for_every_numbered_parent), T(forced_push_goes_on_with_new_numbers),
-        T(forced_push_behind_the_beginning_takes_only_what_is_new), T(branches_are_archives_of_their_own),
-        T(vanished_repository_is_a_fault_and_heals), T(corrupt_repository_is_a_fault_and_heals), T(repository_that_went_back_is_said),
+    const struct CMUnitTest tests[] = { T(svn_history_is_taken_in_order), T(svn_from_the_next_on),
+        T(paths_decide_what_is_touched), T(git_history_and_numbers), T(git_merge_waits_for_every_numbered_parent),
+        T(forced_push_goes_on_with_new_numbers), T(forced_push_behind_the_beginning_takes_only_what_is_new),
+        T(branches_are_archives_of_their_own), T(vanished_repository_is_a_fault_and_heals),
+        T(corrupt_repository_is_a_fault_and_heals), T(repository_that_went_back_is_said),
         T(a_refused_command_leaves_no_hole), T(a_server_that_was_away_takes_up_where_it_was),
-        T(a_stop_in_the_middle_of_an_import_loses_nothing), T(removed_and_skipped), T(a_server_that_hangs_delays_nobody),
-        T(served_repositories), T(notes_are_checked), T(a_flood_of_notes_is_a_few_looks), T(causes), T(an_invalid_workflow_blocks_nobody),
+        T(a_stop_in_the_middle_of_an_import_loses_nothing), T(removed_and_skipped),
+        T(a_server_that_hangs_delays_nobody), T(served_repositories), T(notes_are_checked),
+        T(a_flood_of_notes_is_a_few_looks), T(causes), T(an_invalid_workflow_blocks_nobody),
         T(nothing_happens_while_nothing_happens) };
     cmocka_set_test_filter(getenv("WEIR_TEST_ONLY")); /* a pattern, while you work */
     return cmocka_run_group_tests(tests, NULL, NULL);

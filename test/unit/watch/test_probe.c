@@ -5,7 +5,7 @@
 #include "text/hint_message.h"
 #include "yard.h"
 
-/* ---- notes ---- */
+/* --- notes --- */
 
 static void note_round_trips(void **state)
 {
@@ -29,7 +29,7 @@ static void note_round_trips(void **state)
     buf_release(&out);
 }
 
-/* ---- probes ---- */
+/* --- probes --- */
 
 struct seen {
     int calls;
@@ -82,7 +82,8 @@ static void probes_say_where_to_begin(void **state)
     assert_string_equal(seen.branch, "main");
     seen = probe(yard, ARCHIVE_GIT, in(yard, "bare"), "main", 1);
     assert_true(seen.probe.first == 1 && seen.tip[0] == '\0');
-    for (int64_t from = 2; from < 2502; from += 833) { /* within the first thousand, the second, the third, and the end */
+    /* within the first thousand, the second, the third, and the end */
+    for (int64_t from = 2; from < 2502; from += 833) {
         seen = probe(yard, ARCHIVE_GIT, in(yard, "bare"), "main", from);
         assert_int_equal(seen.probe.first, from);
         sh(yard, "test $(git -C bare rev-list --first-parent --count %s) = %lld", seen.tip, (long long)from - 1);
@@ -129,7 +130,7 @@ static void cancelled_probes_are_silent(void **state)
     assert_non_null(watch_probe(yard->watch, &in_, &err)); /* open when the yard is left */
 }
 
-/* ---- trees ---- */
+/* --- trees --- */
 
 struct taker {
     struct watch_tree *tree;
@@ -163,7 +164,8 @@ static void tree_end(void *owner, const struct err *err)
     taker->tree = NULL;
 }
 
-static void tree_start(struct yard *yard, struct taker *taker, enum archive_kind kind, const char *url, int64_t rev, const char *ident)
+static void tree_start(
+    struct yard *yard, struct taker *taker, enum archive_kind kind, const char *url, int64_t rev, const char *ident)
 {
     struct archive archive = { .kind = kind, .url = str_of(url) };
     struct watch_tree_sink sink = { tree_bytes, tree_end, taker };
@@ -187,9 +189,9 @@ static void trees_come_whole(void **state)
 {
     struct yard *yard = *state;
     git_import(yard, "bare", 3);
-    sh(yard,
-        "git clone -q bare wc 2>/dev/null; cd wc; head -c 3000000 /dev/urandom >big; mkdir d; for i in $(seq 200); do echo $i >d/$i; done;"
-        "git add .; git commit -q -m big; git push -q origin main; git rev-parse HEAD >../tip; mv .git ../dotgit");
+    sh(yard, "git clone -q bare wc 2>/dev/null; cd wc; head -c 3000000 /dev/urandom >big; mkdir d; for i in $(seq "
+             "200); do echo $i >d/$i; done;"
+             "git add .; git commit -q -m big; git push -q origin main; git rev-parse HEAD >../tip; mv .git ../dotgit");
     char tip[65] = "";
     FILE *file = fopen(in(yard, "tip"), "r");
     assert_non_null(fgets(tip, 41, file));
@@ -225,7 +227,8 @@ static void trees_that_end_early(void **state)
     assert_int_equal(none.err.code, ERR_not_found);
     assert_int_equal(none.pieces, 0);
     buf_release(&none.bytes);
-    sh(yard, "svn co -q file://$T/repo wc; head -c 3000000 /dev/urandom >wc/big; svn add -q wc/big; svn ci -q -m big wc");
+    sh(yard,
+        "svn co -q file://$T/repo wc; head -c 3000000 /dev/urandom >wc/big; svn add -q wc/big; svn ci -q -m big wc");
     struct taker inside = { .cancel_at = 3, .at_once = true }, outside = { 0 }, left = { 0 };
     tree_start(yard, &inside, ARCHIVE_SVN, in(yard, "repo"), 3, "");
     tree_start(yard, &outside, ARCHIVE_SVN, in(yard, "repo"), 3, "");
@@ -243,7 +246,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, yard_make, yard_drop)
     const struct CMUnitTest tests[] = { cmocka_unit_test(note_round_trips), T(probes_say_where_to_begin),
-        T(probes_of_what_is_no_repository), T(cancelled_probes_are_silent), T(trees_come_whole), T(trees_that_end_early) };
+        T(probes_of_what_is_no_repository), T(cancelled_probes_are_silent), T(trees_come_whole),
+        T(trees_that_end_early) };
     cmocka_set_test_filter(getenv("WEIR_TEST_ONLY")); /* a pattern, while you work */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,12 +38,13 @@ void sh(struct yard *yard, const char *script, ...)
     char folder[300], home[300];
     snprintf(folder, sizeof folder, "T=%s", yard->dir);
     snprintf(home, sizeof home, "HOME=%s", yard->dir);
-    pid_t pid = fork(); /* a thread may hold the allocator's lock: the child allocates nothing, and so sets no variable itself */
+    /* a thread may hold the allocator's lock: the child allocates nothing, and so sets no variable itself */
+    pid_t pid = fork();
     if (pid == 0) {
         if (chdir(yard->dir) == 0)
             execl("/usr/bin/env", "env", folder, home, "LC_ALL=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ann",
-                "GIT_AUTHOR_EMAIL=ann@example.org", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.org", "WEIR_KEY=", "sh",
-                "-ec", text, (char *)NULL);
+                "GIT_AUTHOR_EMAIL=ann@example.org", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.org",
+                "WEIR_KEY=", "sh", "-ec", text, (char *)NULL);
         _exit(127);
     }
     int status = 0;
@@ -59,7 +60,9 @@ const char *in(struct yard *yard, const char *name)
     return str_dupz(&yard->arena, str_fmt(&yard->arena, "%s/%s", yard->dir, name));
 }
 
-#define WORKFLOW "tasks:\n  - name: build\n    command: [\"true\"]\n  - name: docs\n    command: [\"true\"]\n    paths: [\"docs/**\"]\n"
+#define WORKFLOW \
+    "tasks:\n  - name: build\n    command: [\"true\"]\n  - name: docs\n    command: [\"true\"]\n    paths: " \
+    "[\"docs/**\"]\n"
 
 static void dump_node(FILE *out, const char *path, const char *kind, const char *text)
 {
@@ -79,8 +82,8 @@ void svn_import(struct yard *yard, const char *name, int revisions)
         char props[200], path[40], message[20];
         int len = snprintf(message, sizeof message, "change %d", rev);
         snprintf(props, sizeof props, "K 7\nsvn:log\nV %d\n%s\nK 10\nsvn:author\nV 3\nann\nPROPS-END\n", len, message);
-        fprintf(
-            out, "Revision-number: %d\nProp-content-length: %zu\nContent-length: %zu\n\n%s\n", rev, strlen(props), strlen(props), props);
+        fprintf(out, "Revision-number: %d\nProp-content-length: %zu\nContent-length: %zu\n\n%s\n", rev, strlen(props),
+            strlen(props), props);
         if (rev == 1) {
             dump_node(out, "_workflows", "dir", NULL);
             dump_node(out, "_workflows/w.yaml", "file", WORKFLOW);
@@ -89,7 +92,8 @@ void svn_import(struct yard *yard, const char *name, int revisions)
         dump_node(out, path, "file", message);
     }
     fclose(out);
-    sh(yard, "svnadmin create %s && svnadmin load -q --no-flush-to-disk --bypass-prop-validation %s < dump", name, name);
+    sh(yard, "svnadmin create %s && svnadmin load -q --no-flush-to-disk --bypass-prop-validation %s < dump", name,
+        name);
 }
 
 void git_import(struct yard *yard, const char *name, int commits)
@@ -100,7 +104,8 @@ void git_import(struct yard *yard, const char *name, int commits)
         char message[20];
         int len = snprintf(message, sizeof message, "change %d", i);
         fprintf(out,
-            "commit refs/heads/main\nauthor Ann <ann@example.org> %d +0000\ncommitter Ann <ann@example.org> %d +0000\ndata %d\n%s\n",
+            "commit refs/heads/main\nauthor Ann <ann@example.org> %d +0000\ncommitter Ann <ann@example.org> %d "
+            "+0000\ndata %d\n%s\n",
             1700000000 + i, 1700000000 + i, len, message);
         if (i == 1)
             fprintf(out, "M 100644 inline _workflows/w.yaml\ndata %zu\n%s\n", strlen(WORKFLOW), WORKFLOW);
@@ -110,11 +115,13 @@ void git_import(struct yard *yard, const char *name, int commits)
     sh(yard, "git init -q --bare -b main %s && git -C %s fast-import --quiet < stream", name, name);
 }
 
-/* ---- svnserve ---- */
+/* --- svnserve --- */
 
 static bool port_answers(int port)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)
+    };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool answers = connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
     close(fd);
@@ -127,8 +134,8 @@ void svnserve_again(struct yard *yard, int port)
     snprintf(text, sizeof text, "%d", port);
     yard->svnserve = fork();
     if (yard->svnserve == 0) {
-        execlp("svnserve", "svnserve", "--foreground", "-d", "--listen-host", "127.0.0.1", "--listen-port", text, "-r", yard->dir,
-            (char *)NULL);
+        execlp("svnserve", "svnserve", "--foreground", "-d", "--listen-host", "127.0.0.1", "--listen-port", text, "-r",
+            yard->dir, (char *)NULL);
         _exit(127);
     }
     until(yard, 10000, port_answers(port));
@@ -156,7 +163,7 @@ void svnserve_stop(struct yard *yard)
     yard->svnserve = 0;
 }
 
-/* ---- its life ---- */
+/* --- its life --- */
 
 void yard_start(struct yard *yard)
 {
@@ -216,7 +223,7 @@ int yard_drop(void **state)
     return 0;
 }
 
-/* ---- archives ---- */
+/* --- archives --- */
 
 struct probed {
     bool done;
@@ -254,7 +261,8 @@ static void submit(struct yard *yard, struct command *command)
     watch_archives_changed(yard->watch);
 }
 
-static void add_any(struct yard *yard, const char *name, enum archive_kind kind, const char *url, const char *branch, int64_t from)
+static void add_any(
+    struct yard *yard, const char *name, enum archive_kind kind, const char *url, const char *branch, int64_t from)
 {
     struct probed probed = { .arena = &yard->arena };
     struct err err = { 0 };
@@ -312,7 +320,7 @@ void run_for(struct yard *yard, int64_t ms)
         loop_step(yard->loop, 10);
 }
 
-/* ---- what is known ---- */
+/* --- what is known --- */
 
 static struct archive_view view(struct yard *yard, const char *name)
 {
@@ -349,7 +357,8 @@ bool has_task(struct yard *yard, const char *name, int64_t rev, const char *task
 {
     int64_t id = 0;
     struct err err = { 0 };
-    assert_true(reader_find(yard->reader, STR("default"), str_of(name), rev, str_of(task), (struct str){ 0 }, 0, &id, &err));
+    assert_true(
+        reader_find(yard->reader, STR("default"), str_of(name), rev, str_of(task), (struct str){ 0 }, 0, &id, &err));
     return id > 0;
 }
 
@@ -370,7 +379,8 @@ const char *fault_of(struct yard *yard, const char *name)
     return watch_status(yard->watch, lane_of(yard, name), &status) ? str_dupz(&yard->arena, str_of(status.text)) : "";
 }
 
-static size_t events_walk(struct yard *yard, enum event_kind kind, void (*each)(const struct event *event, void *owner), void *owner)
+static size_t events_walk(
+    struct yard *yard, enum event_kind kind, void (*each)(const struct event *event, void *owner), void *owner)
 {
     struct err err = { 0 };
     struct arena arena = { 0 };

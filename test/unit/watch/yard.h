@@ -1,4 +1,5 @@
-/* yard: a store, an engine with its thread, a loop and a watch in a temp folder, and real repositories made by svnadmin, svn and git. */
+/* yard: a store, an engine with its thread, a loop and a watch in a temp folder, and real repositories made by
+ * svnadmin, svn and git. */
 #ifndef WEIR_TEST_WATCH_YARD_H
 #define WEIR_TEST_WATCH_YARD_H
 
@@ -40,8 +41,9 @@ void yard_start(struct yard *yard); /* and its next life on the same store */
 /* sh: a shell script with $T, in T; fails the test when it doesn't end with 0. */
 void sh(struct yard *yard, const char *script, ...) __attribute__((format(printf, 2, 3)));
 const char *in(struct yard *yard, const char *name); /* T/name */
-void svn_import(struct yard *yard, const char *name, int revisions); /* a new repository of so many revisions, workflow in the first */
-void git_import(struct yard *yard, const char *name, int commits);   /* likewise, bare, branch main */
+/* a new repository of so many revisions, workflow in the first */
+void svn_import(struct yard *yard, const char *name, int revisions);
+void git_import(struct yard *yard, const char *name, int commits); /* likewise, bare, branch main */
 
 int svnserve_start(struct yard *yard); /* of T; its port */
 void svnserve_again(struct yard *yard, int port);
