@@ -282,7 +282,7 @@
     X(FIELD, task, TEXT, schedule->task, NONE) \
     X(FIELD, next, TIME, schedule->next, NONE) \
     X(FIELD, cron, TEXT, schedule->cron, NONE) \
-    X(OPTIONAL, tz, TEXT, schedule->zone.len > 0, schedule->zone, NONE)
+    X(OPTIONAL, tz, TEXT, schedule->timezone.len > 0, schedule->timezone, NONE)
 
 #define ANSWER_Archive(X) \
     X(FIELD, name, TEXT, lane->name, NONE) \

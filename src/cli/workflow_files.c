@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "io/fsx.h"
-#include "io/zone.h"
+#include "io/timezone.h"
 
 #define FOLDER "_workflows"
 #define OUT_CAP ((size_t)16 << 20)
@@ -181,20 +181,21 @@ void workflow_sets_add_text(struct workflow_sets *sets, size_t set, const char *
     sets->n_files++;
 }
 
-static bool zone_is_known(void *context, struct str name)
+static bool timezone_is_known(void *context, struct str name)
 {
     struct err err = { 0 };
-    const struct zone *zone;
-    return zone_load(NULL, name, context, &zone, &err);
+    const struct time_zone *tz;
+    return timezone_load(NULL, name, context, &tz, &err);
 }
 
 void workflow_sets_check(struct workflow_sets *sets)
 {
     for (size_t i = 0; i < sets->n; i++) {
         struct workflow_set *set = &sets->items[i];
-        struct workflow_input input = {
-            .sources = set->sources, .n_sources = set->n_sources, .zone_is_known = zone_is_known, .context = sets->arena
-        };
+        struct workflow_input input = { .sources = set->sources,
+            .n_sources = set->n_sources,
+            .timezone_is_known = timezone_is_known,
+            .context = sets->arena };
         set->ok = workflow_parse(&input, sets->arena, &sets->diags, &set->workflow);
         sets->n_tasks += set->workflow.n_tasks;
     }

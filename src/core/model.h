@@ -147,7 +147,7 @@ struct latest { /* the newest revision that has a task of this name; survives pr
 
 struct schedule { /* one cron line of a task of an archive */
     int64_t lane;
-    struct str task, cron, zone;
+    struct str task, cron, timezone;
     int64_t next;  /* ms: the minute that fires next */
     int64_t fired; /* ms: the slots up to here have fired; 0: none has */
 };

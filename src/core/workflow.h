@@ -43,8 +43,8 @@ struct workflow_pairs { /* env, labels */
     size_t n, cap;
 };
 
-struct workflow_cron {     /* minutes: of schedule, freeze, window */
-    struct str cron, zone; /* zone empty: UTC */
+struct workflow_cron {         /* minutes: of schedule, freeze, window */
+    struct str cron, timezone; /* timezone empty: UTC */
     struct workflow_place place;
 };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "io/zone.h"
+#include "io/timezone.h"
 #include "text/json.h"
 #include "text/json_value.h"
 #include "text/task_doc.h"
@@ -13,13 +13,13 @@ enum { TEXT_DEPTH = 8, SUMMARY_BYTES = 400 };
 #define FAULT_WORD ": error: "
 #define TEXT_BYTES_MAX ((size_t)64 << 20)
 
-static bool zone_is_known(void *context, struct str name)
+static bool timezone_is_known(void *context, struct str name)
 {
     struct arena scratch = { 0 };
     struct err ignored = { 0 };
-    const struct zone *zone;
+    const struct time_zone *tz;
     (void)context;
-    bool known = zone_load(NULL, name, &scratch, &zone, &ignored);
+    bool known = timezone_load(NULL, name, &scratch, &tz, &ignored);
     arena_release(&scratch);
     return known;
 }
@@ -158,7 +158,7 @@ struct definition *definition_read(const struct definition_file *files, size_t n
         sources[i].file = &texts[i];
     }
     text_write(definition, fault);
-    struct workflow_input input = { .sources = sources, .n_sources = n, .zone_is_known = zone_is_known };
+    struct workflow_input input = { .sources = sources, .n_sources = n, .timezone_is_known = timezone_is_known };
     if (fault.len > 0)
         faults_place(definition, fault);
     else

@@ -7,7 +7,7 @@
 #include "base/when.h"
 #include "core/wall.h"
 #include "engine/turn.h"
-#include "io/zone.h"
+#include "io/timezone.h"
 #include "text/cron.h"
 
 static struct str schedule_key(struct turn *turn, const struct archive *archive, struct str task)
@@ -16,17 +16,17 @@ static struct str schedule_key(struct turn *turn, const struct archive *archive,
     return str_fmt(turn->arena, "%.*s:%.*s", STR_ARG(name), STR_ARG(task)); /* what H hashes */
 }
 
-/* The first minute later than `after`; INT64_MAX: never, or the line or its zone can't be read here. */
-static int64_t minute_after(struct str cron_text, struct str key, struct str zone_name, int64_t after)
+/* The first minute later than `after`; INT64_MAX: never, or the line or its timezone can't be read here. */
+static int64_t minute_after(struct str cron_text, struct str key, struct str timezone, int64_t after)
 {
     struct cron cron;
     struct cron_fault fault;
     struct arena scratch = { 0 };
     struct err ignored = { 0 };
-    const struct zone *zone;
+    const struct time_zone *tz;
     int64_t next;
-    bool fires = cron_parse(cron_text, key, &cron, &fault) && zone_load(NULL, zone_name, &scratch, &zone, &ignored) &&
-                 cron_next(&cron, zone, after / 1000, &next);
+    bool fires = cron_parse(cron_text, key, &cron, &fault) && timezone_load(NULL, timezone, &scratch, &tz, &ignored) &&
+                 cron_next(&cron, tz, after / 1000, &next);
     arena_release(&scratch);
     return fires ? next * 1000 : INT64_MAX;
 }
@@ -35,7 +35,7 @@ static void known_add(struct engine *engine, const struct schedule *row)
 {
     struct known_schedule *known = ARENA_NEW(&engine->schedule_arena, struct known_schedule);
     known->row = (struct schedule){ row->lane, str_dup(&engine->schedule_arena, row->task),
-        str_dup(&engine->schedule_arena, row->cron), str_dup(&engine->schedule_arena, row->zone), row->next,
+        str_dup(&engine->schedule_arena, row->cron), str_dup(&engine->schedule_arena, row->timezone), row->next,
         row->fired };
     known->other = engine->schedules_known;
     engine->schedules_known = known;
@@ -80,7 +80,8 @@ bool schedules_due(const struct engine *engine, int64_t wall, int64_t boot)
 
 static bool schedule_same(const struct schedule *a, const struct schedule *b)
 {
-    return a->lane == b->lane && str_eq(a->task, b->task) && str_eq(a->cron, b->cron) && str_eq(a->zone, b->zone);
+    return a->lane == b->lane && str_eq(a->task, b->task) && str_eq(a->cron, b->cron) &&
+           str_eq(a->timezone, b->timezone);
 }
 
 /* What the archive has now, this turn's changes included. */
@@ -144,12 +145,13 @@ void schedules_set(struct turn *turn, const struct archive *archive, const struc
             struct schedule row = { .lane = archive->lane,
                 .task = str_dup(turn->arena, task->name),
                 .cron = str_dup(turn->arena, task->schedule.items[k].cron),
-                .zone = str_dup(turn->arena, task->schedule.items[k].zone) };
+                .timezone = str_dup(turn->arena, task->schedule.items[k].timezone) };
             bool there = false;
             for (size_t h = 0; h < n_had; h++)
                 if (schedule_same(&had[h], &row))
                     kept[h] = there = true;
-            row.next = there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.zone, turn->wall);
+            row.next =
+                there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.timezone, turn->wall);
             if (!there)
                 schedule_put(turn, &row);
             turn->schedules_changed |= !there && !PLANT(schedule_unheard);
@@ -175,7 +177,7 @@ static int64_t minute_unfired(struct turn *turn, const struct schedule *row)
 {
     int64_t looked = turn->engine->schedules_boot, since = looked ? turn->wall - (turn->boot - looked) : turn->wall;
     struct str key = schedule_key(turn, turn_archive(turn, row->lane), row->task);
-    return minute_after(row->cron, key, row->zone, fired_counts(turn, row) ? row->fired : since);
+    return minute_after(row->cron, key, row->timezone, fired_counts(turn, row) ? row->fired : since);
 }
 
 /* Moves it without firing, and tells so: other servers read their schedules again by this event. */
@@ -200,7 +202,7 @@ static bool slot_passed(struct turn *turn, const struct schedule *row)
     if (row->next > row->fired || row->fired - turn->wall > WALL_STEP_MS)
         return false;
     struct str key = schedule_key(turn, turn_archive(turn, row->lane), row->task);
-    int64_t next = minute_after(row->cron, key, row->zone, row->fired);
+    int64_t next = minute_after(row->cron, key, row->timezone, row->fired);
     if (next <= turn->wall)
         return false; /* and later ones haven't */
     schedule_count_again(turn, row, next);
@@ -215,7 +217,7 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
     turn->schedules_changed = true;
     if (slot_passed(turn, row))
         return;
-    moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->zone, turn->wall);
+    moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->timezone, turn->wall);
     if (row->next > past && row->next - past <= WALL_STEP_MS)
         past = row->next; /* it is early, but it has fired */
     if (past > row->fired || turn_agrees(turn))

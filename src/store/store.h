@@ -134,7 +134,7 @@ struct changes {
     const struct latest *latest;
     size_t n_latest; /* upsert by lane, name, variant */
     const struct schedule *schedules;
-    size_t n_schedules; /* upsert by lane, task, cron, zone */
+    size_t n_schedules; /* upsert by lane, task, cron, timezone */
     const struct schedule *schedules_remove;
     size_t n_schedules_remove;
     const struct server_row *server; /* upsert by name; NULL: none */

@@ -1,8 +1,9 @@
 /* cron: patterns of minutes, read strictly, and the arithmetic of when they fire.
  *
- * cron_next walks the pieces of constant offset of the zone. In each, wall clock and UTC differ by a constant, so the
- * next matching wall-clock minute is found field by field. `high` is the wall-clock time that has been reached before:
- * what lies between it and the beginning of a piece was skipped, what lies below it comes a second time. */
+ * cron_next walks the timezone's periods of constant offset. Within a period, wall clock and UTC differ by a constant,
+ * so the next matching wall-clock minute is found field by field. `high` is the latest wall-clock time reached so far:
+ * minutes between it and the start of a period were skipped (clock set forward), minutes below it come a second time
+ * (clock set back). */
 #include "text/cron.h"
 
 #include <stdarg.h>
@@ -273,10 +274,10 @@ static bool local_matches(const struct cron *cron, int64_t local_s)
     return time_matches(cron, local_s - days * DAY_S) && day_matches(cron, days);
 }
 
-bool cron_matches(const struct cron *cron, const struct zone *zone, int64_t utc_s)
+bool cron_matches(const struct cron *cron, const struct time_zone *tz, int64_t utc_s)
 {
     int64_t until;
-    return local_matches(cron, utc_s + zone->offset_at(zone, utc_s, &until));
+    return local_matches(cron, utc_s + tz->offset_at(tz, utc_s, &until));
 }
 
 /* local_next: the first matching minute in [from, to) on the wall clock; `to` if none. */
@@ -298,11 +299,11 @@ static int64_t local_next(const struct cron *cron, int64_t from, int64_t to)
     return to;
 }
 
-bool cron_next(const struct cron *cron, const struct zone *zone, int64_t after_s, int64_t *out_s)
+bool cron_next(const struct cron *cron, const struct time_zone *tz, int64_t after_s, int64_t *out_s)
 {
     bool rhythm = (cron->hours & 0xffffff) == 0xffffff;
     int64_t start = after_s - LOOK_BACK_S, until, end = after_s + LOOK_AHEAD_S;
-    int64_t offset = zone->offset_at(zone, start, &until), high = start + offset;
+    int64_t offset = tz->offset_at(tz, start, &until), high = start + offset;
     for (;;) {
         int64_t stop = until < end ? until : end;                /* of this piece, UTC */
         int64_t first = floor_div(start + offset + 59, 60) * 60; /* its first whole minute on the wall clock */
@@ -324,6 +325,6 @@ bool cron_next(const struct cron *cron, const struct zone *zone, int64_t after_s
         if (stop + offset > high)
             high = stop + offset;
         start = until;
-        offset = zone->offset_at(zone, start, &until);
+        offset = tz->offset_at(tz, start, &until);
     }
 }

@@ -13,7 +13,7 @@
 #ifndef WEIR_TEXT_CRON_H
 #define WEIR_TEXT_CRON_H
 
-#include "text/zone.h"
+#include "text/timezone.h"
 
 struct cron { /* bit n: the value n */
     uint64_t minutes;
@@ -30,11 +30,11 @@ struct cron_fault {
  * hashes. */
 bool cron_parse(struct str text, struct str key, struct cron *out, struct cron_fault *fault);
 
-/* cron_matches: does the wall clock of the zone show a matching minute at utc_s? (Windows and freezes ask this: both
- * passes match.) */
-bool cron_matches(const struct cron *cron, const struct zone *zone, int64_t utc_s);
+/* cron_matches: does the wall clock of the timezone show a matching minute at utc_s? (For windows and freezes: an hour
+ * that comes twice matches twice.) */
+bool cron_matches(const struct cron *cron, const struct time_zone *tz, int64_t utc_s);
 
 /* cron_next: the first firing later than after_s, in seconds since 1970 UTC. False: none within the next 40 years. */
-bool cron_next(const struct cron *cron, const struct zone *zone, int64_t after_s, int64_t *out_s);
+bool cron_next(const struct cron *cron, const struct time_zone *tz, int64_t after_s, int64_t *out_s);
 
 #endif

@@ -600,34 +600,35 @@ bool value_artifacts(struct task_read *r, const struct doc_node *value)
 /* cron_of: "MINUTE HOUR DAY MONTH WEEKDAY" or {cron, tz}. */
 static bool cron_of(struct task_read *r, const struct doc_node *node, struct workflow_cron *out)
 {
-    struct str text, zone = { 0 };
-    const struct doc_node *at = node, *zone_at = NULL;
+    struct str text, timezone = { 0 };
+    const struct doc_node *at = node, *timezone_at = NULL;
     if (node->kind == NODE_MAPPING) {
         struct node_reader reader;
         if (!node_read_begin(&reader, &r->context, node, r->key))
             return false;
         at = node_read_any(&reader, "cron");
-        zone_at = node_read_any(&reader, "tz");
+        timezone_at = node_read_any(&reader, "tz");
         node_read_end(&reader);
         if (at == NULL)
             return node_fault(&r->context, node, "'cron' is missing: five fields, minute hour day month weekday");
     }
-    if (!node_str(&r->context, at, r->key, &text) || (zone_at != NULL && !node_str(&r->context, zone_at, "tz", &zone)))
+    if (!node_str(&r->context, at, r->key, &text) ||
+        (timezone_at != NULL && !node_str(&r->context, timezone_at, "tz", &timezone)))
         return false;
     struct cron cron;
     struct cron_fault fault;
     if (!cron_parse(text, r->task->name, &cron, &fault))
         return node_fault(&r->context, at, "'%s' at '%.*s': %s", r->key,
             STR_ARG(diag_shown(str_sub(text, fault.at, text.len))), fault.text);
-    bool known = zone_at == NULL ||
-                 (zone_name_is_valid(zone) && (r->read->input->zone_is_known == NULL ||
-                                                  r->read->input->zone_is_known(r->read->input->context, zone)));
+    bool known = timezone_at == NULL || (timezone_name_is_valid(timezone) &&
+                                            (r->read->input->timezone_is_known == NULL ||
+                                                r->read->input->timezone_is_known(r->read->input->context, timezone)));
     if (!known) {
-        node_fault(&r->context, zone_at, "there is no time zone '%.*s'", STR_ARG(diag_shown(zone)));
+        node_fault(&r->context, timezone_at, "there is no time zone '%.*s'", STR_ARG(diag_shown(timezone)));
         diag_suggest(r->context.diags, "write a name of the tz database, such as UTC, Europe/Berlin or Asia/Tokyo");
         return false;
     }
-    *out = (struct workflow_cron){ text, zone, workflow_place_of(&r->context, at) };
+    *out = (struct workflow_cron){ text, timezone, workflow_place_of(&r->context, at) };
     return true;
 }
 

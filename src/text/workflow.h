@@ -23,7 +23,7 @@ struct workflow_input {
     const struct workflow_source *sources;
     size_t n_sources;
     /* whether there is such a time zone; NULL: only the form of its name is looked at */
-    bool (*zone_is_known)(void *context, struct str name);
+    bool (*timezone_is_known)(void *context, struct str name);
     void *context;
     /* keys of policies (matrix, blocked_by, collapse, freeze, window), which this version doesn't carry out: only warn
      */

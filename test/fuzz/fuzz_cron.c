@@ -3,22 +3,23 @@
 #include "fuzz.h"
 #include "text/cron.h"
 
-#define SHAPES(X) X(accepted) X(refused) X(fires) X(names_hours) X(rhythm) X(days_or_weekdays) X(hashed) X(zone_changes)
+#define SHAPES(X) \
+    X(accepted) X(refused) X(fires) X(names_hours) X(rhythm) X(days_or_weekdays) X(hashed) X(timezone_changes)
 FUZZ_SHAPES(SHAPES)
 
 enum { WALK_MINUTES = 3 * 24 * 60, FIRINGS = 5 };
 
-/* A zone with a change of the clock at CHANGE_S: an hour forward, an hour back, or none. */
+/* A timezone with a change of the clock at CHANGE_S: an hour forward, an hour back, or none. */
 #define CHANGE_S INT64_C(1700000000)
-struct fuzz_zone {
-    struct zone zone; /* first */
+struct fuzz_timezone {
+    struct time_zone tz; /* first */
     int64_t before, after;
 };
 
-static int64_t offset_at(const struct zone *zone, int64_t utc_s, int64_t *out_until_s)
+static int64_t offset_at(const struct time_zone *tz, int64_t utc_s, int64_t *out_until_s)
 {
-    const struct fuzz_zone *z = (const struct fuzz_zone *)(const void *)zone;
-    *out_until_s = utc_s < CHANGE_S ? CHANGE_S : ZONE_FOREVER;
+    const struct fuzz_timezone *z = (const struct fuzz_timezone *)(const void *)tz;
+    *out_until_s = utc_s < CHANGE_S ? CHANGE_S : TIMEZONE_FOREVER;
     return utc_s < CHANGE_S ? z->before : z->after;
 }
 
@@ -39,11 +40,11 @@ static bool naive_matches(const struct cron *cron, int64_t local_s)
     return cron->minutes >> (second / 60 % 60) & 1 && cron->hours >> (second / 3600) & 1 && day_matches(cron, local_s);
 }
 
-static void firings_check(const struct cron *cron, const struct zone *zone, int64_t from, bool plain)
+static void firings_check(const struct cron *cron, const struct time_zone *tz, int64_t from, bool plain)
 {
     int64_t at = from, next;
     for (int i = 0; i < FIRINGS; i++) {
-        bool fires = cron_next(cron, zone, at, &next);
+        bool fires = cron_next(cron, tz, at, &next);
         int64_t walked = 0;
         for (int64_t s = at - (at % 60 + 60) % 60 + 60; plain && s <= at + WALK_MINUTES * INT64_C(60) && !walked;
              s += 60)
@@ -57,8 +58,8 @@ static void firings_check(const struct cron *cron, const struct zone *zone, int6
         HOLDS(next > at && next % 60 == 0);
         int64_t until;
         bool near_change = next >= CHANGE_S && next < CHANGE_S + 7200; /* what was skipped fires behind the gap */
-        HOLDS(near_change || cron_matches(cron, zone, next));
-        HOLDS(cron_matches(cron, zone, next) == naive_matches(cron, next + zone->offset_at(zone, next, &until)));
+        HOLDS(near_change || cron_matches(cron, tz, next));
+        HOLDS(cron_matches(cron, tz, next) == naive_matches(cron, next + tz->offset_at(tz, next, &until)));
         at = next;
     }
 }
@@ -66,7 +67,7 @@ static void firings_check(const struct cron *cron, const struct zone *zone, int6
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct str rest = { (const char *)bytes, len };
-    unsigned zone_kind = take_byte(&rest) % 3, hours = take_u16(&rest);
+    unsigned timezone_kind = take_byte(&rest) % 3, hours = take_u16(&rest);
     struct cron cron, again, other;
     struct cron_fault fault = { .at = SIZE_MAX };
     if (!cron_parse(rest, STR("key"), &cron, &fault)) {
@@ -87,11 +88,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     SEEN_IF(rhythm, cron.hours == 0xffffff);
     SEEN_IF(names_hours, cron.hours != 0xffffff);
     SEEN_IF(days_or_weekdays, !cron.any_day && !cron.any_weekday);
-    SEEN_IF(zone_changes, zone_kind > 0);
+    SEEN_IF(timezone_changes, timezone_kind > 0);
     static const int64_t after[] = { 3600, 7200, 0 };
-    struct fuzz_zone zone = { { offset_at }, 3600, after[zone_kind] };
+    struct fuzz_timezone tz = { { offset_at }, 3600, after[timezone_kind] };
     int64_t from = CHANGE_S - 86400 + hours * INT64_C(97);
-    firings_check(&cron, &zone_utc, from, true);
-    firings_check(&cron, &zone.zone, from, false);
+    firings_check(&cron, &timezone_utc, from, true);
+    firings_check(&cron, &tz.tz, from, false);
     return 0;
 }

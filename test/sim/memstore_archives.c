@@ -23,7 +23,8 @@ COPIER(latest_copy, latest, latest)
 
 static bool schedule_is(const struct schedule *a, const struct schedule *b)
 {
-    return a->lane == b->lane && str_eq(a->task, b->task) && str_eq(a->cron, b->cron) && str_eq(a->zone, b->zone);
+    return a->lane == b->lane && str_eq(a->task, b->task) && str_eq(a->cron, b->cron) &&
+           str_eq(a->timezone, b->timezone);
 }
 
 static void schedules_apply(struct memstore *m, const struct changes *c)

@@ -118,20 +118,20 @@ static void test_hashed_values(void **state)
     assert_int_equal(seen, (UINT64_C(1) << 60) - 1); /* spread over the hour */
 }
 
-/* A zone of the test's own: offsets that change at given times. */
+/* A timezone of the test's own: offsets that change at given times. */
 struct steps {
-    struct zone zone;
+    struct time_zone tz;
     size_t n;
     int64_t times[8], offsets[9];
 };
 
-static int64_t steps_offset_at(const struct zone *zone, int64_t utc_s, int64_t *out_until_s)
+static int64_t steps_offset_at(const struct time_zone *tz, int64_t utc_s, int64_t *out_until_s)
 {
-    const struct steps *steps = (const struct steps *)(const void *)zone;
+    const struct steps *steps = (const struct steps *)(const void *)tz;
     size_t i = 0;
     while (i < steps->n && steps->times[i] <= utc_s)
         i++;
-    *out_until_s = i < steps->n ? steps->times[i] : ZONE_FOREVER;
+    *out_until_s = i < steps->n ? steps->times[i] : TIMEZONE_FOREVER;
     return steps->offsets[i];
 }
 
@@ -142,25 +142,25 @@ static int64_t at(const char *text)
     return ms / 1000;
 }
 
-static void check_next(const char *pattern, const struct zone *zone, const char *after, const char *wanted)
+static void check_next(const char *pattern, const struct time_zone *tz, const char *after, const char *wanted)
 {
     struct cron cron = cron_of(pattern);
     int64_t found;
-    assert_true(cron_next(&cron, zone, at(after), &found));
+    assert_true(cron_next(&cron, tz, at(after), &found));
     check_str(str_of(when_format(found * 1000).z), wanted);
 }
 
 static void test_next_in_utc(void **state)
 {
     (void)state;
-    check_next("* * * * *", &zone_utc, "2026-01-01T00:00:00Z", "2026-01-01T00:01:00.000Z");
-    check_next("* * * * *", &zone_utc, "2026-01-01T00:00:59Z", "2026-01-01T00:01:00.000Z");
-    check_next("0 0 29 2 *", &zone_utc, "2026-01-01T00:00:00Z", "2028-02-29T00:00:00.000Z");
-    check_next("0 0 29 2 *", &zone_utc, "2096-03-01T00:00:00Z", "2104-02-29T00:00:00.000Z");
-    check_next("0 12 13 * FRI", &zone_utc, "2026-01-01T00:00:00Z", "2026-01-02T12:00:00.000Z"); /* either */
-    check_next("0 12 13 * ?", &zone_utc, "2026-01-01T00:00:00Z", "2026-01-13T12:00:00.000Z");
-    check_next("59 23 31 12 *", &zone_utc, "2026-12-31T23:59:00Z", "2027-12-31T23:59:00.000Z");
-    check_next("0 3 * * *", &zone_utc, "1970-01-01T03:00:00Z", "1970-01-02T03:00:00.000Z");
+    check_next("* * * * *", &timezone_utc, "2026-01-01T00:00:00Z", "2026-01-01T00:01:00.000Z");
+    check_next("* * * * *", &timezone_utc, "2026-01-01T00:00:59Z", "2026-01-01T00:01:00.000Z");
+    check_next("0 0 29 2 *", &timezone_utc, "2026-01-01T00:00:00Z", "2028-02-29T00:00:00.000Z");
+    check_next("0 0 29 2 *", &timezone_utc, "2096-03-01T00:00:00Z", "2104-02-29T00:00:00.000Z");
+    check_next("0 12 13 * FRI", &timezone_utc, "2026-01-01T00:00:00Z", "2026-01-02T12:00:00.000Z"); /* either */
+    check_next("0 12 13 * ?", &timezone_utc, "2026-01-01T00:00:00Z", "2026-01-13T12:00:00.000Z");
+    check_next("59 23 31 12 *", &timezone_utc, "2026-12-31T23:59:00Z", "2027-12-31T23:59:00.000Z");
+    check_next("0 3 * * *", &timezone_utc, "1970-01-01T03:00:00Z", "1970-01-02T03:00:00.000Z");
 }
 
 /* Berlin in 2026: forward at 01:00 UTC on 29 March (02:00 becomes 03:00), back at 01:00 UTC on 25 October (03:00
@@ -175,58 +175,58 @@ static struct steps berlin(void)
 static void test_the_clock_goes_forward(void **state)
 {
     (void)state;
-    struct steps zone = berlin();
+    struct steps tz = berlin();
     /* 02:30 doesn't exist: 03:00 */
-    check_next("30 2 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
-    check_next("30 2 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:30:00.000Z");
-    check_next("*/10 2 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z"); /* six slots, once */
-    check_next("*/10 2 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z");
-    check_next("30 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-29T01:30:00.000Z");
-    check_next("0 3 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
+    check_next("30 2 * * *", &tz.tz, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
+    check_next("30 2 * * *", &tz.tz, "2026-03-29T01:00:00Z", "2026-03-30T00:30:00.000Z");
+    check_next("*/10 2 * * *", &tz.tz, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z"); /* six slots, once */
+    check_next("*/10 2 * * *", &tz.tz, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z");
+    check_next("30 2,3 * * *", &tz.tz, "2026-03-29T01:00:00Z", "2026-03-29T01:30:00.000Z");
+    check_next("0 3 * * *", &tz.tz, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
     /* both slots at 03:00: once */
-    check_next("0 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z");
+    check_next("0 2,3 * * *", &tz.tz, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z");
     /* a rhythm: nothing is made up for */
-    check_next("15 * * * *", &zone.zone, "2026-03-29T00:15:00Z", "2026-03-29T01:15:00.000Z");
+    check_next("15 * * * *", &tz.tz, "2026-03-29T00:15:00Z", "2026-03-29T01:15:00.000Z");
 }
 
 static void test_the_clock_goes_back(void **state)
 {
     (void)state;
-    struct steps zone = berlin();
-    check_next("30 2 * * *", &zone.zone, "2026-10-24T12:00:00Z", "2026-10-25T00:30:00.000Z");
+    struct steps tz = berlin();
+    check_next("30 2 * * *", &tz.tz, "2026-10-24T12:00:00Z", "2026-10-25T00:30:00.000Z");
     /* not at 01:30 UTC again */
-    check_next("30 2 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-26T01:30:00.000Z");
-    check_next("30 2,3 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-25T02:30:00.000Z");
+    check_next("30 2 * * *", &tz.tz, "2026-10-25T00:30:00Z", "2026-10-26T01:30:00.000Z");
+    check_next("30 2,3 * * *", &tz.tz, "2026-10-25T00:30:00Z", "2026-10-25T02:30:00.000Z");
     /* a rhythm: both passes */
-    check_next("15 * * * *", &zone.zone, "2026-10-25T00:15:00Z", "2026-10-25T01:15:00.000Z");
+    check_next("15 * * * *", &tz.tz, "2026-10-25T00:15:00Z", "2026-10-25T01:15:00.000Z");
     /* a window is open in both */
     struct cron cron = cron_of("* 2 * * *");
-    assert_true(cron_matches(&cron, &zone.zone, at("2026-10-25T00:30:00Z")));
-    assert_true(cron_matches(&cron, &zone.zone, at("2026-10-25T01:30:00Z")));
-    assert_false(cron_matches(&cron, &zone.zone, at("2026-10-25T02:00:00Z")));
+    assert_true(cron_matches(&cron, &tz.tz, at("2026-10-25T00:30:00Z")));
+    assert_true(cron_matches(&cron, &tz.tz, at("2026-10-25T01:30:00Z")));
+    assert_false(cron_matches(&cron, &tz.tz, at("2026-10-25T02:00:00Z")));
 }
 
 /* walk: every minute of the span in order; the definition of cron.h, word by word. */
-static void walk(const char *pattern, const struct zone *zone, int64_t from, int64_t to)
+static void walk(const char *pattern, const struct time_zone *tz, int64_t from, int64_t to)
 {
     struct cron cron = cron_of(pattern);
     bool rhythm = (cron.hours & 0xffffff) == 0xffffff;
     int64_t high = INT64_MIN, next = 0, fired = 0, until, last = from;
     bool has_next = false;
     for (int64_t t = from - 4 * 86400; t < to; t += 60) {
-        int64_t local = t + zone->offset_at(zone, t, &until);
+        int64_t local = t + tz->offset_at(tz, t, &until);
         bool fires = false;
         for (int64_t l = high == INT64_MIN || rhythm || local < high ? local : high;
              l <= local && (rhythm || local >= high); l += 60) {
             /* matches() of the wall-clock minute l, asked of a clock that shows it */
-            fires = fires || cron_matches(&cron, &zone_utc, l);
+            fires = fires || cron_matches(&cron, &timezone_utc, l);
         }
         if (local + 60 > high)
             high = local + 60;
         if (t <= from)
             continue;
         if (!has_next) {
-            assert_true(cron_next(&cron, zone, last, &next));
+            assert_true(cron_next(&cron, tz, last, &next));
             has_next = true;
         }
         if (fires != (t == next))
@@ -249,10 +249,10 @@ static void test_equals_a_walk_over_every_minute(void **state)
 {
     (void)state;
     int64_t from = at("2026-01-01T00:00:00Z"), year = (int64_t)366 * 86400;
-    struct steps zone = berlin();
+    struct steps tz = berlin();
     for (size_t i = 0; i < COUNT_OF(patterns); i++) {
-        walk(patterns[i], &zone_utc, from, from + 2 * year);
-        walk(patterns[i], &zone.zone, from, from + year);
+        walk(patterns[i], &timezone_utc, from, from + 2 * year);
+        walk(patterns[i], &tz.tz, from, from + year);
     }
 }
 
@@ -264,12 +264,12 @@ static void test_wild_clocks(void **state)
     rng_seed(&rng, 11);
     int64_t from = at("2026-03-01T00:00:00Z");
     for (int round = 0; round < 60; round++) {
-        struct steps zone = { .zone = { steps_offset_at }, .n = 8 };
+        struct steps tz = { .tz = { steps_offset_at }, .n = 8 };
         for (size_t i = 0; i < 9; i++)
-            zone.offsets[i] = ((int64_t)rng_below(&rng, 96) - 48) * 900;
+            tz.offsets[i] = ((int64_t)rng_below(&rng, 96) - 48) * 900;
         for (size_t i = 0; i < 8; i++)
-            zone.times[i] = (i == 0 ? from : zone.times[i - 1]) + 60 * (int64_t)(1 + rng_below(&rng, 5 * 1440));
-        walk(patterns[1 + rng_below(&rng, 4)], &zone.zone, from, from + 60 * 86400);
+            tz.times[i] = (i == 0 ? from : tz.times[i - 1]) + 60 * (int64_t)(1 + rng_below(&rng, 5 * 1440));
+        walk(patterns[1 + rng_below(&rng, 4)], &tz.tz, from, from + 60 * 86400);
     }
 }
 
@@ -287,7 +287,7 @@ static void test_the_calendar(void **state)
     assert_int_equal(civil_days(2026, 11, 15), 20772);
 }
 
-static void test_bytes_that_are_no_zone(void **state)
+static void test_bytes_that_are_no_timezone(void **state)
 {
     (void)state;
     static const char good[] = "TZif2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
@@ -310,14 +310,14 @@ static void test_bytes_that_are_no_zone(void **state)
     struct str whole = { good, sizeof good - 1 };
     struct arena arena = { 0 };
     int64_t until;
-    const struct zone *zone = zone_parse(whole, &arena);
-    assert_non_null(zone);
-    assert_int_equal(zone->offset_at(zone, at("2026-01-10T00:00:00Z"), &until), 12600);
+    const struct time_zone *tz = timezone_parse(whole, &arena);
+    assert_non_null(tz);
+    assert_int_equal(tz->offset_at(tz, at("2026-01-10T00:00:00Z"), &until), 12600);
     assert_int_equal(until, at("2026-03-20T20:30:00Z")); /* the end of the day, local */
-    assert_int_equal(zone->offset_at(zone, until, &until), 16200);
+    assert_int_equal(tz->offset_at(tz, until, &until), 16200);
     for (size_t len = 0; len < whole.len; len++) {
         struct str cut = exact(str_sub(whole, 0, len));
-        assert_null(zone_parse(cut, &arena));
+        assert_null(timezone_parse(cut, &arena));
         exact_free(cut);
     }
     struct rng rng;
@@ -328,17 +328,18 @@ static void test_bytes_that_are_no_zone(void **state)
         for (int k = 0; k < 3; k++)
             bytes[rng_below(&rng, sizeof bytes)] = (char)rng_u64(&rng);
         struct str copy = exact((struct str){ bytes, sizeof bytes });
-        zone = zone_parse(copy, &arena);
-        if (zone != NULL)
-            zone->offset_at(zone, (int64_t)rng_below(&rng, 4102444800), &until);
+        tz = timezone_parse(copy, &arena);
+        if (tz != NULL)
+            tz->offset_at(tz, (int64_t)rng_below(&rng, 4102444800), &until);
         exact_free(copy);
         arena_reset(&arena);
     }
-    assert_true(zone_name_is_valid(STR("America/Argentina/Buenos_Aires")) && zone_name_is_valid(STR("Etc/GMT+5")));
+    assert_true(
+        timezone_name_is_valid(STR("America/Argentina/Buenos_Aires")) && timezone_name_is_valid(STR("Etc/GMT+5")));
     static const char *const bad[] = { "", "/etc/passwd", "../x", "a/../b", "a//b", "a/", ".hidden", "a b", "a\nb",
         "a/.b" };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
-        assert_false(zone_name_is_valid(str_of(bad[i])));
+        assert_false(timezone_name_is_valid(str_of(bad[i])));
     arena_release(&arena);
 }
 
@@ -354,7 +355,7 @@ int main(void)
         cmocka_unit_test(test_equals_a_walk_over_every_minute),
         cmocka_unit_test(test_wild_clocks),
         cmocka_unit_test(test_the_calendar),
-        cmocka_unit_test(test_bytes_that_are_no_zone),
+        cmocka_unit_test(test_bytes_that_are_no_timezone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

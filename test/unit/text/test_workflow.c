@@ -13,7 +13,7 @@ struct bench {
     bool ok, no_policies;
 };
 
-static bool zone_is_known(void *context, struct str name)
+static bool timezone_is_known(void *context, struct str name)
 {
     (void)context;
     return str_eqz(name, "UTC") || str_eqz(name, "Asia/Tokyo");
@@ -28,7 +28,7 @@ static void bench_add(struct bench *bench, const char *name, const char *text)
 
 static void bench_parse(struct bench *bench)
 {
-    struct workflow_input input = { bench->sources, bench->n, zone_is_known, NULL, !bench->no_policies };
+    struct workflow_input input = { bench->sources, bench->n, timezone_is_known, NULL, !bench->no_policies };
     bench->diags.arena = &bench->arena;
     bench->ok = workflow_parse(&input, &bench->arena, &bench->diags, &bench->workflow);
     assert_int_equal(bench->ok, bench->diags.n_errors == 0);
@@ -179,7 +179,7 @@ static void test_every_key(void **state)
     assert_true(t->collapse && t->allow_failure && !t->detached && t->sandbox == WORKFLOW_SANDBOX_STRICT &&
                 t->artifacts.n == 1);
     assert_true(t->freeze.n == 2 && t->window.n == 1 && t->schedule.n == 1);
-    check_str(t->freeze.items[1].zone, "Asia/Tokyo");
+    check_str(t->freeze.items[1].timezone, "Asia/Tokyo");
     assert_int_equal(t->triggers, TRIGGER_MESSAGE | TRIGGER_MANUAL | TRIGGER_SCHEDULE);
     assert_true(t->starts_alone && t->messages.n == 1);
     check_str(t->unique, "{archive}/{name}");

@@ -1,9 +1,9 @@
-/* zone: TZif files (RFC 8536) as offsets from UTC.
+/* timezone: TZif files (RFC 8536) as offsets from UTC.
  *
  * Owns the binary form of the tz database and the POSIX rule at a file's end ("CET-1CEST,M3.5.0,M10.5.0/3"). It
- * promises that any bytes give a zone or NULL, never a read outside of them. Leap seconds are left out of account, as
- * POSIX time does. */
-#include "text/zone.h"
+ * promises that any bytes give a timezone or NULL, never a read outside of them. Leap seconds don't count, as in POSIX
+ * time. */
+#include "text/timezone.h"
 
 #include <string.h>
 
@@ -23,8 +23,8 @@ struct rule {
     struct rule_day begin, end;
 };
 
-struct zone_table {
-    struct zone zone;
+struct timezone_table {
+    struct time_zone tz;
     int64_t *times;
     int64_t *offsets; /* offsets[0] holds before times[0], offsets[i + 1] from times[i] on */
     size_t n;
@@ -53,7 +53,7 @@ void civil_of(int64_t days, int64_t *out_year, unsigned *out_month, unsigned *ou
     *out_year = year + era * 400 + (*out_month <= 2);
 }
 
-bool zone_name_is_valid(struct str name)
+bool timezone_name_is_valid(struct str name)
 {
     if (name.len == 0 || name.len > 100)
         return false;
@@ -72,14 +72,14 @@ bool zone_name_is_valid(struct str name)
     return name.ptr[name.len - 1] != '/';
 }
 
-static int64_t utc_offset_at(const struct zone *zone, int64_t utc_s, int64_t *out_until_s)
+static int64_t utc_offset_at(const struct time_zone *tz, int64_t utc_s, int64_t *out_until_s)
 {
-    (void)zone;
+    (void)tz;
     (void)utc_s;
-    *out_until_s = ZONE_FOREVER;
+    *out_until_s = TIMEZONE_FOREVER;
     return 0;
 }
-const struct zone zone_utc = { utc_offset_at };
+const struct time_zone timezone_utc = { utc_offset_at };
 
 /* -- the rule at the end of the file -- */
 
@@ -199,10 +199,10 @@ static int64_t rule_day_at(const struct rule_day *day, int64_t year)
 
 static int64_t rule_offset_at(const struct rule *rule, int64_t utc_s, int64_t *out_until_s)
 {
-    int64_t year, found = INT64_MIN, offset = rule->standard_s, until = ZONE_FOREVER;
+    int64_t year, found = INT64_MIN, offset = rule->standard_s, until = TIMEZONE_FOREVER;
     unsigned month, day;
     if (!rule->has_dst) {
-        *out_until_s = ZONE_FOREVER;
+        *out_until_s = TIMEZONE_FOREVER;
         return rule->standard_s;
     }
     civil_of((utc_s >= 0 ? utc_s : utc_s - DAY_S + 1) / DAY_S, &year, &month, &day);
@@ -238,9 +238,9 @@ static int64_t read_time(const char *p, size_t size)
     return (int64_t)((uint64_t)read_u32(p) << 32 | read_u32(p + 4));
 }
 
-static int64_t table_offset_at(const struct zone *zone, int64_t utc_s, int64_t *out_until_s)
+static int64_t table_offset_at(const struct time_zone *tz, int64_t utc_s, int64_t *out_until_s)
 {
-    const struct zone_table *table = (const struct zone_table *)(const void *)zone;
+    const struct timezone_table *table = (const struct timezone_table *)(const void *)tz;
     size_t low = 0, high = table->n; /* the first change after utc_s */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -251,7 +251,7 @@ static int64_t table_offset_at(const struct zone *zone, int64_t utc_s, int64_t *
     }
     if (low == table->n && table->rule.given)
         return rule_offset_at(&table->rule, utc_s, out_until_s);
-    *out_until_s = low < table->n ? table->times[low] : ZONE_FOREVER;
+    *out_until_s = low < table->n ? table->times[low] : TIMEZONE_FOREVER;
     return table->offsets[low];
 }
 
@@ -276,7 +276,7 @@ static size_t block_bytes(const struct counts *c)
            c->utc;
 }
 
-static bool block_parse(struct str bytes, const struct counts *c, struct arena *arena, struct zone_table *table)
+static bool block_parse(struct str bytes, const struct counts *c, struct arena *arena, struct timezone_table *table)
 {
     const char *times = bytes.ptr + HEADER_BYTES, *kinds = times + c->times * c->size, *types = kinds + c->times;
     table->times = ARENA_ARRAY(arena, int64_t, c->times + 1);
@@ -297,11 +297,11 @@ static bool block_parse(struct str bytes, const struct counts *c, struct arena *
     return true;
 }
 
-const struct zone *zone_parse(struct str bytes, struct arena *arena)
+const struct time_zone *timezone_parse(struct str bytes, struct arena *arena)
 {
     struct counts counts;
-    struct zone_table *table = ARENA_NEW(arena, struct zone_table);
-    table->zone.offset_at = table_offset_at;
+    struct timezone_table *table = ARENA_NEW(arena, struct timezone_table);
+    table->tz.offset_at = table_offset_at;
     if (!header_parse(bytes, 4, &counts) || block_bytes(&counts) > bytes.len)
         return NULL;
     if (bytes.ptr[4] != '\0') { /* version 2 and later: the same again with longer times, then the rule */
@@ -315,5 +315,5 @@ const struct zone *zone_parse(struct str bytes, struct arena *arena)
         if (line.len > 0 && !rule_parse(line, &table->rule))
             return NULL;
     }
-    return block_parse(bytes, &counts, arena, table) ? &table->zone : NULL;
+    return block_parse(bytes, &counts, arena, table) ? &table->tz : NULL;
 }
