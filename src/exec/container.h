@@ -1,5 +1,5 @@
 /* container: the end of a container whose client can't see to it any more. Its id is in io/cid, written by that
- * (target_container.c). */
+ * (kind_container.c). */
 #ifndef WEIR_EXEC_CONTAINER_H
 #define WEIR_EXEC_CONTAINER_H
 

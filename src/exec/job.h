@@ -18,7 +18,7 @@ struct job_limits { /* 0: none */
     int64_t memory_bytes, pids, cpu_s, files, file_bytes, disk_bytes;
 };
 
-struct job_checkout { /* the archive's files, see trees.h */
+struct job_checkout { /* the archive's files, see tree_cache.h */
     int64_t kind;     /* enum archive_kind; ARCHIVE_NONE: an empty working directory */
     struct str archive, url, branch, commit, server, token;
     int64_t rev;
@@ -69,7 +69,7 @@ struct status {
     int64_t task;
     int64_t started_ms, finished_ms; /* wall clock */
     int64_t cpu_us, max_rss_bytes;
-    int64_t log_bytes; /* what the spool holds, the mark of a cut included */
+    int64_t log_bytes; /* what the log file holds, the mark of a cut included */
     /* what the shim knows of its end besides; empty: nothing. Earlier versions end before it */
     char reason[REASON_MAX + 1];
 };

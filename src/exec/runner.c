@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "exec/sandbox.h"
-#include "exec/tree.h"
+#include "exec/process_tree.h"
 
 struct runner_limit {
     int resource;
@@ -189,11 +189,11 @@ static bool runner_pipe(struct runner *runner, int *out_write)
 
 /* limits_hold: false: the job is strict, and what it promises can't be had. Another one runs without, and its log says
  * so. */
-static bool limits_hold(const struct job *job, const struct cgroup *group, struct spool *spool)
+static bool limits_hold(const struct job *job, const struct cgroup *group, struct log_file *log)
 {
     bool pids = job->limits.pids <= 0 || group->pids, memory = job->limits.memory_bytes <= 0 || group->memory;
     if (job->strict && (!pids || !memory)) {
-        spool_note(spool,
+        log_file_note(log,
             "[weir: sandbox: strict isn't possible here, and nothing weaker is run: this machine gives us no cgroup to "
             "limit %s: run the "
             "executor as root, or in a cgroup of its own (systemd: Delegate=yes)]\n",
@@ -203,9 +203,10 @@ static bool limits_hold(const struct job *job, const struct cgroup *group, struc
         return false;
     }
     if (!pids)
-        spool_note(spool, "[weir: no limit on processes: this machine gives us no cgroup for it]\n");
+        log_file_note(log, "[weir: no limit on processes: this machine gives us no cgroup for it]\n");
     if (!memory)
-        spool_note(spool, "[weir: the memory limit is one on address space: this machine gives us no cgroup for it]\n");
+        log_file_note(
+            log, "[weir: the memory limit is one on address space: this machine gives us no cgroup for it]\n");
     return true;
 }
 
@@ -233,7 +234,7 @@ static bool runner_began(struct runner *runner, pid_t pid, int fault)
 {
     if (pid > 0) {
         runner->pid = pid;
-        runner->tree_ended = false;
+        runner->all_ended = false;
     }
     if (fault == 0) {
         runner->pidfd = pidfd_open(pid, 0);
@@ -241,26 +242,26 @@ static bool runner_began(struct runner *runner, pid_t pid, int fault)
     }
     if (pid > 0)
         runner_reap(runner);
-    while (!runner->tree_ended)
+    while (!runner->all_ended)
         runner_kill(runner);
     return false;
 }
 
-static bool runner_open(struct runner *runner, struct spool *spool, int *out_fd)
+static bool runner_open(struct runner *runner, struct log_file *log, int *out_fd)
 {
     *runner = RUNNER_NONE;
-    runner->tree_ended = true;
+    runner->all_ended = true;
     if (runner_pipe(runner, out_fd))
         return true;
-    spool_note(spool, "[weir: can't make a pipe: %s]\n", strerrordesc_np(errno));
+    log_file_note(log, "[weir: can't make a pipe: %s]\n", strerrordesc_np(errno));
     runner_close(runner);
     return false;
 }
 
-bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, int null_fd, struct spool *spool)
+bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, int null_fd, struct log_file *log)
 {
     int out_fd = -1;
-    if (!runner_open(runner, spool, &out_fd))
+    if (!runner_open(runner, log, &out_fd))
         return false;
     struct runner_plan plan = { .null_fd = null_fd, .out_fd = out_fd, .parent = getpid() };
     pid_t pid = plan_fork(&plan, main, order);
@@ -268,21 +269,21 @@ bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, i
     close(out_fd);
     if (runner_began(runner, pid, fault))
         return true;
-    spool_note(spool, "[weir: can't fork: %s]\n", strerrordesc_np(fault));
+    log_file_note(log, "[weir: can't fork: %s]\n", strerrordesc_np(fault));
     runner_close(runner);
     return false;
 }
 
 bool runner_start(
-    struct runner *runner, const struct job *job, const struct runner_place *place, struct spool *spool, int *out_exit)
+    struct runner *runner, const struct job *job, const struct runner_place *place, struct log_file *log, int *out_exit)
 {
     static struct runner_plan plan; /* too large for the stack, and there is one job at a time */
     int out_fd = -1;
     *out_exit = 126;
-    if (!runner_open(runner, spool, &out_fd))
+    if (!runner_open(runner, log, &out_fd))
         return false;
     cgroup_open(&runner->group, &job->limits, place->dir);
-    if (!limits_hold(job, &runner->group, spool)) {
+    if (!limits_hold(job, &runner->group, log)) {
         close(out_fd);
         runner_close(runner);
         return false;
@@ -306,7 +307,7 @@ bool runner_start(
     if (runner_began(runner, pid, fault))
         return true;
     *out_exit = fault == ENOENT ? 127 : 126;
-    spool_note(spool, "[weir: can't run '%.300s': %s]\n", job->argv[0],
+    log_file_note(log, "[weir: can't run '%.300s': %s]\n", job->argv[0],
         fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
     runner_close(runner);
     return false;
@@ -314,12 +315,12 @@ bool runner_start(
 
 void runner_signal(struct runner *runner, int signo)
 {
-    if (runner->pid > 0 && !runner->tree_ended) {
+    if (runner->pid > 0 && !runner->all_ended) {
         if (!runner->main_ended)
             kill(-runner->pid, signo);
-        tree_signal(getpid(), signo, runner->main_ended ? 0 : runner->pid);
+        process_tree_signal(getpid(), signo, runner->main_ended ? 0 : runner->pid);
         if (signo != SIGKILL)
-            tree_signal(getpid(), SIGCONT, 0);
+            process_tree_signal(getpid(), SIGCONT, 0);
     }
 }
 
@@ -344,7 +345,7 @@ void runner_reap(struct runner *runner)
         if (rss_bytes > runner->max_rss_bytes)
             runner->max_rss_bytes = rss_bytes;
     }
-    runner->tree_ended = pid < 0 && errno == ECHILD;
+    runner->all_ended = pid < 0 && errno == ECHILD;
 }
 
 void runner_kill(struct runner *runner)
@@ -352,7 +353,7 @@ void runner_kill(struct runner *runner)
     cgroup_kill(&runner->group);
     if (!runner->main_ended && runner->pid > 0)
         kill(-runner->pid, SIGKILL);
-    tree_signal(getpid(), SIGKILL, 0);
+    process_tree_signal(getpid(), SIGKILL, 0);
     runner_reap(runner);
 }
 

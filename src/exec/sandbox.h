@@ -6,7 +6,7 @@
 #ifndef WEIR_EXEC_SANDBOX_H
 #define WEIR_EXEC_SANDBOX_H
 
-#include "exec/checkout.h"
+#include "exec/tree/checkout.h"
 
 enum { SANDBOX_REFUSED = 126 };
 

@@ -8,7 +8,7 @@
 #include "base/when.h"
 #include "cli/command.h"
 #include "cli/session.h"
-#include "exec/agent.h"
+#include "exec/agent/agent.h"
 #include "io/log.h"
 #include "text/conf.h"
 #include "text/key.h"

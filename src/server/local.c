@@ -21,7 +21,7 @@
 #include "cli/command.h"
 #include "cli/term.h"
 #include "cli/workflow_files.h"
-#include "exec/agent.h"
+#include "exec/agent/agent.h"
 #include "io/clock.h"
 #include "text/key.h"
 

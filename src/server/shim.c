@@ -1,6 +1,6 @@
 /* shim: the process between an executor and a job; started by the executor, of no use to anybody else. */
 #include "cli/command.h"
-#include "exec/shim.h"
+#include "exec/shim/shim.h"
 
 int cmd_shim(const struct command_spec *spec, int argc, char **argv)
 {

@@ -7,12 +7,12 @@
 
 #include "exec/base64.h"
 #include "exec/output.h"
-#include "exec/wire.h"
+#include "exec/shim/shim_message.h"
 #include "fuzz.h"
 #include "text/json_value.h"
 
 #define SHAPES(X) \
-    X(job_read) X(job_refused) X(job_argv) X(wire_short) X(wire_whole) X(outputs) X(outputs_left) X(status_fits)
+    X(job_read) X(job_refused) X(job_argv) X(message_short) X(message_whole) X(outputs) X(outputs_left) X(status_fits)
 FUZZ_SHAPES(SHAPES)
 
 static void as_base64(struct str bytes)
@@ -84,13 +84,13 @@ static void as_job(struct arena *arena, struct str body)
 static void as_datagram(struct str bytes)
 {
     static int ends[2] = { -1, -1 };
-    struct wire message, back;
+    struct shim_message message, back;
     if (ends[0] < 0)
         HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
     if (bytes.len == 0 || bytes.len > 60000)
         return;
     HOLDS(send(ends[0], bytes.ptr, bytes.len, 0) == (ssize_t)bytes.len);
-    HOLDS(wire_read(ends[1], &message) == 1 && wire_read(ends[1], &back) == -1);
+    HOLDS(shim_message_read(ends[1], &message) == 1 && shim_message_read(ends[1], &back) == -1);
     size_t n = bytes.len < sizeof message ? bytes.len : sizeof message;
     HOLDS(memcmp(&message, bytes.ptr, n) == 0);
     for (size_t i = n; i < sizeof message; i++)
@@ -100,11 +100,11 @@ static void as_datagram(struct str bytes)
         HOLDS(fence.len <= FENCE_MAX && message.status.magic == STATUS_MAGIC);
         SEEN(status_fits);
     }
-    HOLDS(wire_send(ends[1], &message) && wire_read(ends[0], &back) == 1);
-    bool whole = message.kind == WIRE_HELLO || message.kind == WIRE_ENDED;
-    HOLDS(memcmp(&message, &back, whole ? sizeof message : WIRE_SHORT) == 0);
-    SEEN_IF(wire_whole, whole);
-    SEEN_IF(wire_short, !whole);
+    HOLDS(shim_message_send(ends[1], &message) && shim_message_read(ends[0], &back) == 1);
+    bool whole = message.kind == MESSAGE_HELLO || message.kind == MESSAGE_ENDED;
+    HOLDS(memcmp(&message, &back, whole ? sizeof message : MESSAGE_SHORT_BYTES) == 0);
+    SEEN_IF(message_whole, whole);
+    SEEN_IF(message_short, !whole);
 }
 
 static void as_outputs(struct arena *arena, struct str text)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "api/call.h"
-#include "exec/agent.h"
+#include "exec/agent/agent.h"
 #include "exec/output.h"
 #include "exec/workdir.h"
 #include "fuzz.h"
@@ -21,7 +21,7 @@ FUZZ_SHAPES(SHAPES)
 
 enum { FINISH_BYTES_MAX = 1000 << 10, FILES_MAX = 40 };
 
-static struct seat seat;
+static struct shim_handle handle;
 static struct agent agent;
 static const struct fence_key key;
 static char root[] = "/tmp/weir-fuzz-XXXXXX";
@@ -33,16 +33,16 @@ static void room_remove(void)
 
 static void room_make(void)
 {
-    if (seat.dir_fd > 0)
+    if (handle.dir_fd > 0)
         return;
     HOLDS(mkdtemp(root) != NULL && atexit(room_remove) == 0);
-    seat = (struct seat){ .agent = &agent, .task = 7, .wants = true };
-    snprintf(seat.fence, sizeof seat.fence, "%s", fence_seal(&key, (struct fence){ 1, 7, 1 }).z);
-    seat.dir_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    buf_init(&seat.kept_list, (size_t)2 << 20);
-    HOLDS(seat.dir_fd > 0 && mkdirat(seat.dir_fd, "io", 0700) == 0);
-    seat.log_fd = openat(seat.dir_fd, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    HOLDS(seat.log_fd >= 0);
+    handle = (struct shim_handle){ .agent = &agent, .task = 7, .wants = true };
+    snprintf(handle.fence, sizeof handle.fence, "%s", fence_seal(&key, (struct fence){ 1, 7, 1 }).z);
+    handle.dir_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    buf_init(&handle.kept_list, (size_t)2 << 20);
+    HOLDS(handle.dir_fd > 0 && mkdirat(handle.dir_fd, "io", 0700) == 0);
+    handle.log_fd = openat(handle.dir_fd, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    HOLDS(handle.log_fd >= 0);
 }
 
 static void file_make(int dir_fd, const char *name, struct str bytes, mode_t mode)
@@ -73,18 +73,18 @@ static size_t files_make(int work_fd, struct str names)
 
 static void pieces_arrive(struct arena *arena)
 {
-    while (!send_done(&seat)) {
-        struct str name = seat.kept[seat.kept_at].name, path, query, args[ROUTE_ARGS];
+    while (!send_done(&handle)) {
+        struct str name = handle.kept[handle.kept_at].name, path, query, args[ROUTE_ARGS];
         struct err err = { .arena = arena };
-        HOLDS(http_target_parse(arena, STR("POST"), str_of(send_path(&seat, arena)), &path, &query, &err));
+        HOLDS(http_target_parse(arena, STR("POST"), str_of(send_path(&handle, arena)), &path, &query, &err));
         const struct route *route = route_find(STR("POST"), path, args, NULL);
         HOLDS(route && strcmp(route->path, "/v1/tasks/{task}/artifacts/{file}") == 0);
         HOLDS(str_eqz(args[0], "7") && str_eq(args[1], name) && file_name_is_valid(name));
         SEEN_IF(backslash, str_index(name, '\\') >= 0);
-        SEEN_IF(executable, seat.kept[seat.kept_at].executable);
-        send_add(&seat, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
+        SEEN_IF(executable, handle.kept[handle.kept_at].executable);
+        send_add(&handle, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
     }
-    HOLDS(!seat.kept_list.full);
+    HOLDS(!handle.kept_list.full);
 }
 
 static void end_arrives(struct arena *arena, struct str log)
@@ -96,7 +96,7 @@ static void end_arrives(struct arena *arena, struct str log)
     buf_init(&out, (size_t)16 << 20);
     struct json json = json_to(&out);
     json_array_begin(&json);
-    report_item(&seat, &json);
+    report_item(&handle, &json);
     json_array_end(&json);
     HOLDS(!out.full && out.len < FINISH_BYTES_MAX && str_is_utf8(buf_str(&out)));
     const struct doc_node *document = json_read_body(buf_str(&out), arena, &err);
@@ -107,8 +107,8 @@ static void end_arrives(struct arena *arena, struct str log)
     struct str outputs = items[0].outputs;
     struct str artifacts = artifacts_split(&outputs);
     json_t *kept = json_parse(artifacts, 4, &err), *said = outputs.len > 0 ? json_parse(outputs, 4, &err) : NULL;
-    HOLDS(json_array_size(kept) == seat.n_kept);
-    SEEN_IF(files, seat.n_kept > 0);
+    HOLDS(json_array_size(kept) == handle.n_kept);
+    SEEN_IF(files, handle.n_kept > 0);
     SEEN_IF(outputs, json_object_size(said) > 0);
     json_decref(kept);
     json_decref(said);
@@ -117,40 +117,40 @@ static void end_arrives(struct arena *arena, struct str log)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    struct str text = { (const char *)bytes, len }, outputs = { 0 }, log = { 0 };
+    struct str text = { (const char *)bytes, len }, outputs = { 0 }, job_log = { 0 };
     struct arena arena = { 0 };
     char every[] = "**";
     char *const patterns[] = { every, NULL };
     room_make();
     str_cut(&text, '\f', &outputs);
-    str_cut(&text, '\f', &log);
-    log = str_sub(log, 0, 16 << 10);
-    SEEN_IF(empty, outputs.len == 0 && log.len == 0);
+    str_cut(&text, '\f', &job_log);
+    job_log = str_sub(job_log, 0, 16 << 10);
+    SEEN_IF(empty, outputs.len == 0 && job_log.len == 0);
 
-    struct spool spool;
-    HOLDS(ftruncate(seat.log_fd, 0) == 0);
-    spool_open(&spool, seat.log_fd, 1 << 20);
-    spool_add(&spool, log);
-    file_make(seat.dir_fd, "io/out", outputs, 0600);
-    int work_fd = workdir_open(seat.dir_fd, "work"), notes_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    struct log_file log;
+    HOLDS(ftruncate(handle.log_fd, 0) == 0);
+    log_file_open(&log, handle.log_fd, 1 << 20);
+    log_file_add(&log, job_log);
+    file_make(handle.dir_fd, "io/out", outputs, 0600);
+    int work_fd = workdir_open(handle.dir_fd, "work"), notes_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     HOLDS(work_fd >= 0 && notes_fd >= 0 && workdir_empty(work_fd));
     size_t n_files = files_make(work_fd, text);
-    struct spool notes;
-    spool_open(&notes, notes_fd, 1 << 20);
-    keep_collect(seat.dir_fd, work_fd, patterns, &notes);
+    struct log_file notes;
+    log_file_open(&notes, notes_fd, 1 << 20);
+    artifacts_collect(handle.dir_fd, work_fd, patterns, &notes);
     close(work_fd);
     close(notes_fd);
 
-    seat.status = (struct status){ .exit = 3, .signo = -1, .finished_ms = 1 };
-    seat.state = SEAT_ENDED;
-    seat.spool_bytes = (int64_t)log.len;
-    seat.stored = seat.kept_offset = 0;
-    send_begin(&seat);
-    HOLDS(seat.keeps && seat.n_kept <= n_files);
-    SEEN_IF(file_left, seat.n_kept < n_files);
+    handle.status = (struct status){ .exit = 3, .signo = -1, .finished_ms = 1 };
+    handle.state = HANDLE_ENDED;
+    handle.log_bytes = (int64_t)job_log.len;
+    handle.stored = handle.kept_offset = 0;
+    send_begin(&handle);
+    HOLDS(handle.keeps && handle.n_kept <= n_files);
+    SEEN_IF(file_left, handle.n_kept < n_files);
     SEEN_IF(outputs_left, outputs.len > 0 && str_index(outputs, '=') < 0);
     pieces_arrive(&arena);
-    end_arrives(&arena, log);
+    end_arrives(&arena, job_log);
     arena_release(&arena);
     return 0;
 }

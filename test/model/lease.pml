@@ -374,7 +374,7 @@ inline tidy_all()
     tidy(0, 0); tidy(1, 0); tidy(2, 1); tidy(3, 1);
 }
 
-/* --- src/exec/poll.c: poll_new, polled, take_grant, take_cancel; report.c: report_item, report_result --- */
+/* --- src/exec/agent/poll.c: poll_new, polled, take_grant, take_cancel; report.c: report_item, report_result --- */
 inline older(e) /* a new number: all others are one older */
 {
     for (k : 0 .. SLOTS - 1) {

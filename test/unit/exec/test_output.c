@@ -1,4 +1,4 @@
-/* Outputs as JSON, base64 by the RFC's own examples, the spool's limit and mark. */
+/* Outputs as JSON, base64 by the RFC's own examples, the log file's limit and mark. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "exec/base64.h"
 #include "exec/output.h"
-#include "exec/spool.h"
+#include "exec/log_file.h"
 
 static void outputs(void **state)
 {
@@ -78,27 +78,27 @@ static void base64(void **state)
     }
 }
 
-static void spool_limit(void **state)
+static void log_file_limit(void **state)
 {
     (void)state;
     FILE *file = tmpfile();
     assert_non_null(file);
-    struct spool spool;
+    struct log_file log;
     char text[200] = "";
-    spool_open(&spool, fileno(file), 10);
-    spool_add(&spool, STR("12345"));
-    spool_add(&spool, STR("6789abc"));
-    spool_add(&spool, STR("def"));
-    spool_close(&spool);
+    log_file_open(&log, fileno(file), 10);
+    log_file_add(&log, STR("12345"));
+    log_file_add(&log, STR("6789abc"));
+    log_file_add(&log, STR("def"));
+    log_file_close(&log);
     ssize_t n = pread(fileno(file), text, sizeof text - 1, 0);
     assert_string_equal(text, "123456789a\n[weir: log cut at 10 bytes, 5 bytes dropped]\n");
-    assert_int_equal((uint64_t)n, spool.bytes);
+    assert_int_equal((uint64_t)n, log.bytes);
     fclose(file);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(outputs), cmocka_unit_test(output_grows),
-        cmocka_unit_test(base64), cmocka_unit_test(spool_limit) };
+        cmocka_unit_test(base64), cmocka_unit_test(log_file_limit) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ struct ran {
 static struct ran run(char *const *argv, char *const *envp)
 {
     struct ran ran = { 0 };
-    struct spool spool;
+    struct log_file log;
     struct runner runner;
     FILE *file = tmpfile();
     char *words[8] = { NULL }, *vars[8] = { NULL };
@@ -71,18 +71,18 @@ static struct ran run(char *const *argv, char *const *envp)
     for (size_t i = 0; envp[i]; i++)
         vars[i] = envp[i];
     struct job job = { .argv = words, .envp = vars, .fence = STR("f") };
-    spool_open(&spool, fileno(file), 1 << 20);
+    log_file_open(&log, fileno(file), 1 << 20);
     const struct runner_place place = { .work_fd = work_fd, .null_fd = null_fd, .dir = "/" };
-    ran.started = runner_start(&runner, &job, &place, &spool, &ran.exit);
+    ran.started = runner_start(&runner, &job, &place, &log, &ran.exit);
     while (ran.started && !runner.main_ended) {
         runner_reap(&runner);
         nap();
     }
-    while (!runner.tree_ended) {
+    while (!runner.all_ended) {
         runner_kill(&runner);
         nap();
     }
-    while (ran.started && spool_pump(&spool, runner.pipe_fd, 1 << 20) == SPOOL_MORE)
+    while (ran.started && log_file_pump(&log, runner.pipe_fd, 1 << 20) == LOG_FILE_MORE)
         ;
     ran.wait_status = runner.wait_status;
     if (ran.started)

@@ -6,7 +6,7 @@
  *
  * Without an agent it goes on while a job runs and exits when it has ended; a later agent finds the record. If the shim
  * itself is killed the kernel kills the job's main process, and the agent counts the job as lost. */
-#include "exec/shim.h"
+#include "exec/shim/shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +26,14 @@
 #include <unistd.h>
 
 #include "base/when.h"
-#include "exec/checkout.h"
+#include "exec/tree/checkout.h"
 #include "exec/container.h"
 #include "exec/disk.h"
-#include "exec/keep.h"
+#include "exec/artifacts.h"
 #include "exec/output.h"
 #include "exec/runner.h"
-#include "exec/tree.h"
-#include "exec/wire.h"
+#include "exec/process_tree.h"
+#include "exec/shim/shim_message.h"
 #include "exec/workdir.h"
 #include "io/clock.h"
 #include "text/utf8.h"
@@ -56,7 +56,7 @@ struct shim {
     struct buf record;
     struct job job;
     struct runner runner;
-    struct spool spool;
+    struct log_file log;
     struct status status;
     bool checking_out; /* the runner has the checkout, the job comes after it */
     int view_in;       /* where the checkout sends the view; -1: none */
@@ -64,7 +64,7 @@ struct shim {
     bool ending;                                 /* a signal was sent: descendants have until CLOCK_KILL as well */
     bool killing;                                /* everything left is to die now */
     bool needs_full;                             /* io/needs holds something of the job before */
-    bool keep_full;                              /* keep/ does */
+    bool artifacts_left;                         /* keep/ does */
     enum { FOR_UNKNOWN, FOR_US, FOR_ALL } modes; /* of io/ and work/; a container needs them for every user */
     bool ended_untold;
     int64_t hook_until; /* boot ms; 0: no hook was seen */
@@ -103,20 +103,20 @@ static void shim_lose_agent(struct shim *shim)
     shim->agent_fd = -1;
 }
 
-static void shim_tell(struct shim *shim, enum wire_kind kind)
+static void shim_tell(struct shim *shim, enum shim_message_kind kind)
 {
     if (shim->agent_fd < 0)
         return;
-    struct wire message = { .kind = kind, .bytes = (int64_t)shim->spool.bytes };
-    if (kind != WIRE_LOG)
+    struct shim_message message = { .kind = kind, .bytes = (int64_t)shim->log.bytes };
+    if (kind != MESSAGE_LOG)
         message.status = shim->status;
-    bool sent = wire_send(shim->agent_fd, &message);
+    bool sent = shim_message_send(shim->agent_fd, &message);
     if (!sent && errno != EAGAIN) {
         shim_lose_agent(shim);
-    } else if (kind == WIRE_ENDED) {
+    } else if (kind == MESSAGE_ENDED) {
         shim->ended_untold = !sent; /* tried again when the agent reads */
-    } else if (kind == WIRE_LOG) {
-        shim->told_bytes = sent ? shim->spool.bytes : shim->told_bytes;
+    } else if (kind == MESSAGE_LOG) {
+        shim->told_bytes = sent ? shim->log.bytes : shim->told_bytes;
         shim_arm(shim, CLOCK_TELL, sent ? 0 : clock_boot_ms() + LOG_TELL_MS);
     }
 }
@@ -128,7 +128,7 @@ static void shim_accept(struct shim *shim)
         return;
     shim_lose_agent(shim); /* there is one agent, by its lock: whoever comes later is it */
     shim->agent_fd = fd;
-    shim_tell(shim, WIRE_HELLO);
+    shim_tell(shim, MESSAGE_HELLO);
 }
 
 /* --- the job's files --- */
@@ -236,7 +236,7 @@ static void shim_verdict(struct shim *shim)
         out->signo = out->exit - CONTAINER_SIGNAL;
         out->exit = -1;
     } else if (out->exit == CONTAINER_FAILED && !shim->ending && !container_made(shim->io_fd)) {
-        spool_note(&shim->spool, "[weir: there was no container: the image can't be had, or %.100s refused it]\n",
+        log_file_note(&shim->log, "[weir: there was no container: the image can't be had, or %.100s refused it]\n",
             shim->job.container);
         out->outcome = OUTCOME_temporary;
     }
@@ -277,7 +277,7 @@ static void shim_check_outputs(struct shim *shim)
         output_put(buf_str(&text), &json, &left);
     }
     if (left > 0)
-        spool_note(&shim->spool,
+        log_file_note(&shim->log,
             "[weir: %zu lines of WEIR_OUTPUT are left out: a line is NAME=VALUE, a name 1 to %d bytes of UTF-8 without "
             "NUL, at most %d "
             "names, %d KiB in all]\n",
@@ -292,26 +292,26 @@ static void shim_ended(struct shim *shim)
     shim_check_outputs(shim);
     const char *missing = NULL;
     if (shim->job.artifacts)
-        missing = keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd,
-            shim->job.artifacts, &shim->spool);
+        missing = artifacts_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd,
+            shim->job.artifacts, &shim->log);
     if (cgroup_over_memory(&shim->runner.group)) {
         struct when_text limit = size_format((uint64_t)shim->job.limits.memory_bytes);
-        spool_note(&shim->spool,
+        log_file_note(&shim->log,
             "[weir: the job was over its memory limit of %s, and the kernel killed a process of it]\n", limit.z);
         shim_reason(shim, "over its memory limit of %s", limit.z);
     } else if (missing && status->reason[0] == '\0') {
         shim_reason(shim, "artifact '%s': there is no such file", missing);
     }
-    spool_close(&shim->spool);
+    log_file_close(&shim->log);
     status->state = STATUS_ENDED;
     status->finished_ms = clock_wall_ms();
     status->cpu_us = shim->runner.cpu_us;
     status->max_rss_bytes = shim->runner.max_rss_bytes;
-    status->log_bytes = (int64_t)shim->spool.bytes;
+    status->log_bytes = (int64_t)shim->log.bytes;
     shim_write_status(shim);
     shim->state = SHIM_ENDED;
     memset(shim->at, 0, sizeof shim->at);
-    shim_tell(shim, WIRE_ENDED);
+    shim_tell(shim, MESSAGE_ENDED);
     runner_close(&shim->runner);
     view_close(&shim->view);
     workdir_clean(shim->dir_fd, "work", &shim->work_fd);
@@ -331,7 +331,7 @@ static void shim_begin_job(struct shim *shim)
     shim->checking_out = false;
     if (shim->job.strict)
         mkdirat(shim->dir_fd, "root", 0700); /* where the sandbox puts its root, in its own namespace */
-    if (runner_start(&shim->runner, &shim->job, &place, &shim->spool, &exit_status)) {
+    if (runner_start(&shim->runner, &shim->job, &place, &shim->log, &exit_status)) {
         shim->status.pid = (int32_t)shim->runner.pid;
         return;
     }
@@ -352,7 +352,7 @@ static void shim_begin_checkout(struct shim *shim)
     bool ok = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0;
     shim->checking_out = ok;
     shim->view_in = ok ? pair[1] : -1; /* the child's end, while it is born */
-    ok = ok && runner_fork(&shim->runner, checkout_child, shim, shim->null_fd, &shim->spool);
+    ok = ok && runner_fork(&shim->runner, checkout_child, shim, shim->null_fd, &shim->log);
     if (shim->view_in >= 0)
         close(shim->view_in);
     shim->view_in = shim->checking_out ? pair[0] : -1;
@@ -390,7 +390,7 @@ static bool shim_checked_out(struct shim *shim)
     bool never = WIFEXITED(status) && WEXITSTATUS(status) == CHECKOUT_NEVER;
     shim_reason(shim, "%s", reason);
     if (!never && (!WIFEXITED(status) || WEXITSTATUS(status) != CHECKOUT_FAILED))
-        spool_note(&shim->spool, "[weir: the checkout ended with %s %d]\n",
+        log_file_note(&shim->log, "[weir: the checkout ended with %s %d]\n",
             WIFEXITED(status) ? "exit status" : "signal", WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     /* the repository may be back at the next attempt */
     shim->status.outcome = never ? OUTCOME_permanent : OUTCOME_temporary;
@@ -403,7 +403,7 @@ static bool shim_checked_out(struct shim *shim)
 static bool shim_spares_hook(struct shim *shim)
 {
     int64_t now = clock_boot_ms();
-    if (shim->runner.tree_ended || shim->killing || !tree_has_hook(getpid()))
+    if (shim->runner.all_ended || shim->killing || !process_tree_has_hook(getpid()))
         return false;
     if (shim->hook_until == 0)
         shim->hook_until = now + HOOK_WAIT_MS;
@@ -415,21 +415,21 @@ static void shim_settle(struct shim *shim)
 {
     struct runner *runner = &shim->runner;
     runner_reap(runner);
-    if (!runner->tree_ended && runner->main_ended && runner->pidfd >= 0) {
+    if (!runner->all_ended && runner->main_ended && runner->pidfd >= 0) {
         close(runner->pidfd); /* it stays readable for ever */
         runner->pidfd = -1;
     }
     shim->killing |= runner->main_ended && !shim->ending && !shim_spares_hook(shim);
-    if (shim->killing && !runner->tree_ended)
+    if (shim->killing && !runner->all_ended)
         runner_kill(runner);
-    if (!runner->tree_ended) {
+    if (!runner->all_ended) {
         if (runner->main_ended || shim->killing)
             shim_arm(shim, CLOCK_SWEEP, clock_boot_ms() + SWEEP_MS);
         return;
     }
     if (shim->job.container && (shim->ending || WIFSIGNALED(runner->wait_status)))
         shim_remove_container(shim);
-    while (runner->pipe_fd >= 0 && spool_pump(&shim->spool, runner->pipe_fd, PUMP_BYTES) == SPOOL_MORE)
+    while (runner->pipe_fd >= 0 && log_file_pump(&shim->log, runner->pipe_fd, PUMP_BYTES) == LOG_FILE_MORE)
         ;
     if (shim->checking_out && shim_checked_out(shim))
         return;
@@ -464,7 +464,7 @@ static void shim_look_disk(struct shim *shim)
     if (shim->state != SHIM_RUNNING || shim->killing)
         return;
     if (disk_over(shim->dir_fd, places, limit)) {
-        spool_note(&shim->spool, "[weir: the job has more than its limit of %lld MiB on disk: killed]\n",
+        log_file_note(&shim->log, "[weir: the job has more than its limit of %lld MiB on disk: killed]\n",
             (long long)(limit >> 20));
         shim_end(shim, SIGKILL, 0, OUTCOME_failed);
         return;
@@ -512,7 +512,7 @@ static struct str token_secret(const struct job *job)
     return (struct str){ 0 };
 }
 
-static void shim_start(struct shim *shim, const struct wire *message)
+static void shim_start(struct shim *shim, const struct shim_message *message)
 {
     struct err err = { .code = ERR_none };
     if (shim->state == SHIM_RUNNING)
@@ -525,18 +525,18 @@ static void shim_start(struct shim *shim, const struct wire *message)
     shim->told_bytes = 0;
     if (ftruncate(shim->log_fd, 0) < 0)
         _exit(70);
-    spool_open(&shim->spool, shim->log_fd, job->log_bytes_max);
-    mask_set(&shim->spool.mask, token_secret(job));
+    log_file_open(&shim->log, shim->log_fd, job->log_bytes_max);
+    mask_set(&shim->log.mask, token_secret(job));
     if (job->note.len > 0)
-        spool_note(&shim->spool, "%.*s", STR_ARG(job->note));
+        log_file_note(&shim->log, "%.*s", STR_ARG(job->note));
     shim_begin_status(shim);
     shim->runner = RUNNER_NONE;
-    if (shim->keep_full)
-        keep_forget(shim->dir_fd);
-    shim->keep_full = job->artifacts != NULL;
+    if (shim->artifacts_left)
+        artifacts_forget(shim->dir_fd);
+    shim->artifacts_left = job->artifacts != NULL;
     if (job->refusal.len > 0 || !shim_files(shim)) {
         bool refused = job->refusal.len > 0;
-        spool_note(&shim->spool, "[weir: %.*s%s]\n",
+        log_file_note(&shim->log, "[weir: %.*s%s]\n",
             STR_ARG(refused ? job->refusal : STR("can't write the job's files: ")),
             refused ? "" : strerrordesc_np(errno));
         shim->status.exit = refused ? (int32_t)job->refusal_exit : 126;
@@ -560,7 +560,7 @@ static void shim_start(struct shim *shim, const struct wire *message)
     }
 }
 
-static void shim_lease(struct shim *shim, const struct wire *message)
+static void shim_lease(struct shim *shim, const struct shim_message *message)
 {
     if (shim->state != SHIM_RUNNING)
         return;
@@ -568,21 +568,21 @@ static void shim_lease(struct shim *shim, const struct wire *message)
     shim_arm(shim, CLOCK_LEASE, message->at_ms);
 }
 
-static void shim_signal(struct shim *shim, const struct wire *message)
+static void shim_signal(struct shim *shim, const struct shim_message *message)
 {
     shim_end(shim, message->signo, message->grace_ms, message->outcome);
 }
 
-static void (*const shim_messages[])(struct shim *, const struct wire *) = {
-    [WIRE_START] = shim_start,
-    [WIRE_SIGNAL] = shim_signal,
-    [WIRE_LEASE] = shim_lease,
+static void (*const shim_messages[])(struct shim *, const struct shim_message *) = {
+    [MESSAGE_START] = shim_start,
+    [MESSAGE_SIGNAL] = shim_signal,
+    [MESSAGE_LEASE] = shim_lease,
 };
 
 static void shim_hear(struct shim *shim)
 {
-    struct wire message;
-    int heard = wire_read(shim->agent_fd, &message);
+    struct shim_message message;
+    int heard = shim_message_read(shim->agent_fd, &message);
     if (heard == 0)
         shim_lose_agent(shim);
     else if (heard > 0 && message.kind < sizeof shim_messages / sizeof *shim_messages && shim_messages[message.kind])
@@ -594,13 +594,13 @@ static void shim_hear(struct shim *shim)
 static void shim_pump(struct shim *shim)
 {
     struct runner *runner = &shim->runner;
-    if (spool_pump(&shim->spool, runner->pipe_fd, PUMP_BYTES) == SPOOL_END) {
+    if (log_file_pump(&shim->log, runner->pipe_fd, PUMP_BYTES) == LOG_FILE_END) {
         close(runner->pipe_fd); /* every writer is gone; the job may live on */
         runner->pipe_fd = -1;
     }
-    uint64_t fresh = shim->spool.bytes - shim->told_bytes;
+    uint64_t fresh = shim->log.bytes - shim->told_bytes;
     if (fresh >= LOG_TELL_BYTES)
-        shim_tell(shim, WIRE_LOG);
+        shim_tell(shim, MESSAGE_LOG);
     else if (fresh > 0 && shim->at[CLOCK_TELL] == 0)
         shim_arm(shim, CLOCK_TELL, clock_boot_ms() + LOG_TELL_MS);
 }
@@ -616,7 +616,7 @@ static void shim_due(struct shim *shim)
         shim->at[i] = due[i] ? 0 : shim->at[i];
     }
     if (due[CLOCK_TELL])
-        shim_tell(shim, WIRE_LOG);
+        shim_tell(shim, MESSAGE_LOG);
     if (due[CLOCK_TIMEOUT])
         shim_end(shim, SIGTERM, shim->job.grace_ms, OUTCOME_timeout);
     if (due[CLOCK_LEASE])
@@ -650,7 +650,7 @@ static void shim_turn(struct shim *shim)
     if (fds[AT_TIMER].revents)
         shim_due(shim);
     if (fds[AT_AGENT].revents & POLLOUT)
-        shim_tell(shim, WIRE_ENDED);
+        shim_tell(shim, MESSAGE_ENDED);
     if (fds[AT_LISTEN].revents)
         shim_accept(shim);
     else if (fds[AT_AGENT].revents & (POLLIN | POLLHUP | POLLERR))
@@ -672,7 +672,7 @@ static bool shim_open(struct shim *shim, const char *dir)
     buf_init(&shim->record, JOB_BYTES_MAX);
     shim->runner = RUNNER_NONE;
     shim->out_fd = -1;
-    shim->needs_full = shim->keep_full = true; /* whatever an earlier shim left there */
+    shim->needs_full = shim->artifacts_left = true; /* whatever an earlier shim left there */
     shim->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     shim->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     shim->job_fd = openat(shim->dir_fd, "job", O_RDONLY | O_CLOEXEC);
@@ -705,7 +705,7 @@ int shim_main(const char *dir)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-    shim_tell(&shim, WIRE_HELLO);
+    shim_tell(&shim, MESSAGE_HELLO);
     while (shim.agent_fd >= 0 || shim.state == SHIM_RUNNING)
         shim_turn(&shim);
     arena_release(&shim.arena);

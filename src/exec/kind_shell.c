@@ -1,6 +1,6 @@
-/* target_shell: a command's argument list, or a script given as a file to its shell, as a plain process on the host. No
+/* kind_shell: a command's argument list, or a script given as a file to its shell, as a plain process on the host. No
  * shell ever sees a string that we put together. */
-#include "exec/target.h"
+#include "exec/kind.h"
 
 static bool shell_fits(const json_t *spec)
 {
@@ -12,7 +12,7 @@ static void shell_prepare(const json_t *spec, const struct place *place, struct 
     struct arena *arena = env->arena;
     *ARENA_PUSH(arena, env->list, env->n, env->cap) = NULL;
     job->envp = env->list;
-    job->argv = target_argv(spec, arena, 0);
+    job->argv = kind_argv(spec, arena, 0);
     if (job->argv)
         return;
     if (!json_is_string(json_object_get(spec, "script"))) {
@@ -20,13 +20,13 @@ static void shell_prepare(const json_t *spec, const struct place *place, struct 
         job->refusal_exit = 126;
         return;
     }
-    job->script = target_text(spec, "script");
+    job->script = kind_text(spec, "script");
     if (job->script.len == 0)
         job->script = STR("\n"); /* an empty script is valid and does nothing */
-    struct str shell = target_text(spec, "shell");
+    struct str shell = kind_text(spec, "shell");
     job->argv = ARENA_ARRAY(arena, char *, 3);
     job->argv[0] = str_dupz(arena, shell.len > 0 ? shell : STR("sh"));
     job->argv[1] = str_dupz(arena, str_fmt(arena, "%s/io/script", place->dir));
 }
 
-const struct target target_shell = { .name = "shell", .fits = shell_fits, .prepare = shell_prepare };
+const struct kind kind_shell = { .name = "shell", .fits = shell_fits, .prepare = shell_prepare };

@@ -1,11 +1,11 @@
-/* target: how a task becomes a process: a port with one operation and two backends, `shell` (command or script on the
+/* kind: how a task becomes a process: a port with one operation and two backends, `shell` (command or script on the
  * host) and `container` (an image, through podman or docker).
  *
- * The target gets the task's spec as the server sent it and fills in argv and environment; everything after that
- * (spawn, limits, log, end) is the same for all. To add a target: write target_NAME.c with a struct target, add it to
- * the table in target.c. */
-#ifndef WEIR_EXEC_TARGET_H
-#define WEIR_EXEC_TARGET_H
+ * The kind gets the task's spec as the server sent it and fills in argv and environment; everything after that
+ * (spawn, limits, log, end) is the same for all. To add a kind: write kind_NAME.c with a struct kind, add it to
+ * the table in kind.c. */
+#ifndef WEIR_EXEC_KIND_H
+#define WEIR_EXEC_KIND_H
 
 #include <jansson.h>
 
@@ -30,23 +30,23 @@ struct environment { /* NAME=VALUE strings in an arena; a later value of a name 
 };
 bool environment_put(struct environment *env, struct str name, struct str value);
 
-struct target {
+struct kind {
     const char *name;
     const char *home, *io; /* paths as the job sees them; NULL: the host's, beneath place->dir */
     bool (*fits)(const json_t *spec);
     /* prepare: env is complete; fills argv, envp, script, container, or refusal and refusal_exit. */
     void (*prepare)(const json_t *spec, const struct place *place, struct environment *env, struct job *job);
 };
-extern const struct target target_shell, target_container;
+extern const struct kind kind_shell, kind_container;
 
-/* target_job: a grant's spec as a job. Never fails: a spec that can't be run becomes a job with a refusal. Strings live
+/* kind_job: a grant's spec as a job. Never fails: a spec that can't be run becomes a job with a refusal. Strings live
  * in the arena. */
-void target_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena,
+void kind_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena,
     struct job *out);
 
-/* What both targets need: the spec's command as argv behind n_head free places, or NULL when there is none; its script
+/* What both kinds need: the spec's command as argv behind n_head free places, or NULL when there is none; its script
  * and shell. */
-char **target_argv(const json_t *spec, struct arena *arena, size_t n_head);
-struct str target_text(const json_t *spec, const char *key);
+char **kind_argv(const json_t *spec, struct arena *arena, size_t n_head);
+struct str kind_text(const json_t *spec, const char *key);
 
 #endif

@@ -17,13 +17,13 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "exec/copy.h"
-#include "exec/trees.h"
-#include "exec/untar.h"
+#include "exec/tree/copy.h"
+#include "exec/tree/tree_cache.h"
+#include "exec/tree/untar.h"
 #include "exec/workdir.h"
 
 static char root[64];
-static int root_fd, trees_fd;
+static int root_fd, cache_fd;
 
 static bool shell(const char *script)
 {
@@ -44,27 +44,27 @@ static int set_up(void **state)
     if (!mkdtemp(root))
         return -1;
     root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    trees_fd = workdir_open(root_fd, "trees");
+    cache_fd = workdir_open(root_fd, "trees");
     bool made = shell("cd $0; svnadmin create r; mkdir i\n"
                       "for n in 1 2 3 4 5 6; do echo $n >i/f; svn import -qm \"r $n\" i file://$0/r/d$n; done");
-    return root_fd >= 0 && trees_fd >= 0 && made ? 0 : -1;
+    return root_fd >= 0 && cache_fd >= 0 && made ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    close(trees_fd);
+    close(cache_fd);
     workdir_empty(root_fd);
     close(root_fd);
     return rmdir(root);
 }
 
-static bool take(int64_t rev, struct trees_limits limits, int *tree_fd, int *lock_fd, struct err *err)
+static bool take(int64_t rev, struct tree_cache_limits limits, int *tree_fd, int *lock_fd, struct err *err)
 {
     char url[128];
     snprintf(url, sizeof url, "%s/r", root);
-    struct tree_wish wish = { .kind = ARCHIVE_SVN, .archive = STR("ark"), .url = str_of(url), .rev = rev };
-    return trees_take(trees_fd, &wish, limits, NULL, tree_fd, lock_fd, err);
+    struct tree_request request = { .kind = ARCHIVE_SVN, .archive = STR("ark"), .url = str_of(url), .rev = rev };
+    return tree_cache_take(cache_fd, &request, limits, NULL, tree_fd, lock_fd, err);
 }
 
 static size_t count(void)
@@ -80,7 +80,7 @@ static size_t count(void)
 static void makes_and_forgets(void **state)
 {
     (void)state;
-    const struct trees_limits two = { 2, UINT64_MAX };
+    const struct tree_cache_limits two = { 2, UINT64_MAX };
     struct err err = { .code = ERR_none };
     int tree, lock, kept_tree, kept_lock;
     assert_true(take(1, two, &kept_tree, &kept_lock, &err));
@@ -110,10 +110,10 @@ static void tells_failures(void **state)
     struct err err = { .code = ERR_none };
     int tree, lock;
     size_t before = count();
-    assert_false(take(999, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    assert_false(take(999, TREE_CACHE_LIMITS_USUAL, &tree, &lock, &err));
     assert_int_not_equal(err.code, ERR_none);
-    struct tree_wish wish = { .kind = ARCHIVE_SVN, .archive = STR("../x"), .url = STR("/r"), .rev = 1 };
-    assert_false(trees_take(trees_fd, &wish, TREES_LIMITS_USUAL, NULL, &tree, &lock, &err));
+    struct tree_request request = { .kind = ARCHIVE_SVN, .archive = STR("../x"), .url = STR("/r"), .rev = 1 };
+    assert_false(tree_cache_take(cache_fd, &request, TREE_CACHE_LIMITS_USUAL, NULL, &tree, &lock, &err));
     assert_int_equal(err.code, ERR_invalid);
     assert_int_equal(count(), before);
     assert_true(shell("test -z \"$(ls -A $0/trees | grep '^[.]' || :)\"")); /* nothing half */
@@ -127,17 +127,17 @@ static void a_tree_of_another_boot_is_not_used(void **state)
     int tree, lock;
     for (int64_t rev = 5; rev <= 6; rev++) { /* used again, then as the base of another */
         assert_true(shell("rm -rf $0/trees/*"));
-        assert_true(take(5, TREES_LIMITS_USUAL, &tree, &lock, &err));
+        assert_true(take(5, TREE_CACHE_LIMITS_USUAL, &tree, &lock, &err));
         close(tree);
         close(lock);
         assert_true(shell("for f in $0/trees/ark.*/d*/f; do touch -r $f $0/time; : >$f; touch -r $0/time $f; done\n"
                           "sed -i '2s/^./z/' $0/trees/ark.*.lock"));
-        assert_true(take(rev, TREES_LIMITS_USUAL, &tree, &lock, &err));
+        assert_true(take(rev, TREE_CACHE_LIMITS_USUAL, &tree, &lock, &err));
         assert_true(shell("test -s $0/trees/ark.*.5/d3/f -o -s $0/trees/ark.*.6/d3/f"));
         close(tree);
         close(lock);
     }
-    assert_true(take(6, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    assert_true(take(6, TREE_CACHE_LIMITS_USUAL, &tree, &lock, &err));
     close(tree);
     close(lock);
     assert_int_equal(count(), 1); /* the one of the other boot is gone */
@@ -149,11 +149,11 @@ static void a_tree_that_was_written_to_is_no_base(void **state)
     struct err err = { .code = ERR_none };
     int tree, lock;
     assert_true(shell("rm -rf $0/trees/*"));
-    assert_true(take(5, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    assert_true(take(5, TREE_CACHE_LIMITS_USUAL, &tree, &lock, &err));
     close(tree);
     close(lock);
     assert_true(shell("for f in $0/trees/ark.*/d2/f; do : >$f; touch -d '1 minute' $f; done"));
-    assert_true(take(6, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    assert_true(take(6, TREE_CACHE_LIMITS_USUAL, &tree, &lock, &err));
     struct stat st;
     assert_int_equal(fstatat(tree, "d2/f", &st, 0), 0);
     assert_int_equal(st.st_size, 2);
@@ -167,7 +167,7 @@ static void leftovers_go(void **state)
     struct err err = { .code = ERR_none };
     int tree, lock;
     assert_true(shell("mkdir -p $0/trees/.new.1.1/x $0/trees/.gone.1.1/y"));
-    assert_true(take(3, (struct trees_limits){ 2, UINT64_MAX }, &tree, &lock, &err));
+    assert_true(take(3, (struct tree_cache_limits){ 2, UINT64_MAX }, &tree, &lock, &err));
     close(tree);
     close(lock);
     assert_true(shell("test -z \"$(ls -A $0/trees | grep '^[.]' || :)\""));

@@ -1,5 +1,5 @@
-/* checkout: the first step of a job that wants its archive's files: a process of its own that gets the tree (trees.h)
- * and makes a view of it that the job may write to and nobody else sees.
+/* checkout: the first step of a job that wants its archive's files: a process of its own that takes the tree from the
+ * cache (tree_cache.h) and makes a view of it that the job may write to and no other job sees.
  *
  * A view is an overlay mount over the shared tree, in a mount namespace of its own (with a user namespace where we
  * aren't root), or a copy in work/ where the kernel gives us no overlay or the job's container program needs plain

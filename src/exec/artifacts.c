@@ -1,11 +1,11 @@
-/* keep: see keep.h.
+/* artifacts: see artifacts.h.
  *
  * Promises: only regular files beneath the working directory, reached without following a link: a job can't make us
  * send anything else. Every process of the job is dead by now, so nothing changes under the walk.
  *
  * What can't be kept (too many, too large, a name with control characters) is said in the log; the job's end doesn't
  * change by it. */
-#include "exec/keep.h"
+#include "exec/artifacts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,16 +19,16 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "exec/copy.h"
+#include "exec/tree/copy.h"
 #include "exec/workdir.h"
 #include "text/glob.h"
 #include "text/key.h"
 
 enum { WALK_MAX = 2000000, DEPTH_MAX = 256, LIST_MAX = 4 << 20, LIST_ROW = 128 };
 
-struct keep {
-    int keep_fd;
-    struct spool *spool;
+struct artifact_search {
+    int out_fd;
+    struct log_file *log;
     struct globs globs;
     bool *found; /* for each pattern */
     struct buf list, path;
@@ -37,28 +37,28 @@ struct keep {
     bool full; /* said already */
 };
 
-void keep_forget(int dir_fd)
+void artifacts_forget(int dir_fd)
 {
     workdir_remove(dir_fd, "keep");
 }
 
-static bool keep_wants(struct keep *keep, struct str path)
+static bool search_matches(struct artifact_search *search, struct str path)
 {
-    if (!globs_match(&keep->globs, path))
+    if (!globs_match(&search->globs, path))
         return false;
-    for (size_t i = 0; i < keep->globs.n; i++)
-        keep->found[i] |= glob_matches(&keep->globs.items[i], path);
+    for (size_t i = 0; i < search->globs.n; i++)
+        search->found[i] |= glob_matches(&search->globs.items[i], path);
     return true;
 }
 
-static bool file_take(struct keep *keep, int from_dir, const char *name)
+static bool file_take(struct artifact_search *search, int from_dir, const char *name)
 {
     char number[24];
-    snprintf(number, sizeof number, "%zu", keep->n);
-    if (linkat(from_dir, name, keep->keep_fd, number, 0) == 0)
+    snprintf(number, sizeof number, "%zu", search->n);
+    if (linkat(from_dir, name, search->out_fd, number, 0) == 0)
         return true;
     int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    int to = from >= 0 ? openat(keep->keep_fd, number, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+    int to = from >= 0 ? openat(search->out_fd, number, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     int fault = to < 0 ? errno : copy_file(from, to);
     if (from >= 0)
         close(from);
@@ -77,61 +77,64 @@ static size_t list_bytes(struct str name)
     return bytes;
 }
 
-/* keep_add: the file `name` in from_dir, which is at `path` beneath the working directory. */
-static void keep_add(struct keep *keep, int from_dir, const char *name, struct str path, const struct stat *st)
+/* search_add: the file `name` in from_dir, which is at `path` beneath the working directory. */
+static void search_add(
+    struct artifact_search *search, int from_dir, const char *name, struct str path, const struct stat *st)
 {
     struct str shown = str_sub(path, 0, 200);
     if (!file_name_is_valid(path)) {
-        if (keep->misnamed++ == 0)
-            spool_note(keep->spool, "[weir: an artifact isn't kept: its name is over %d bytes, or not plain text]\n",
+        if (search->misnamed++ == 0)
+            log_file_note(search->log, "[weir: an artifact isn't kept: its name is over %d bytes, or not plain text]\n",
                 FILE_NAME_BYTES_MAX);
     } else if (S_ISLNK(st->st_mode)) {
-        spool_note(keep->spool, "[weir: artifact '%.*s' isn't kept: it is a link]\n", STR_ARG(shown));
-    } else if (keep->n >= KEEP_FILES_MAX || (uint64_t)st->st_size > KEEP_BYTES_MAX - keep->bytes ||
-               list_bytes(path) > KEEP_LIST_MAX - keep->listed) {
-        if (!keep->full)
-            spool_note(keep->spool,
+        log_file_note(search->log, "[weir: artifact '%.*s' isn't kept: it is a link]\n", STR_ARG(shown));
+    } else if (search->n >= ARTIFACT_FILES_MAX || (uint64_t)st->st_size > ARTIFACT_BYTES_MAX - search->bytes ||
+               list_bytes(path) > ARTIFACT_LIST_BYTES_MAX - search->listed) {
+        if (!search->full)
+            log_file_note(search->log,
                 "[weir: artifact '%.*s' and what follows isn't kept: at most %d files, %d GiB and %d KiB of names]\n",
-                STR_ARG(shown), KEEP_FILES_MAX, (int)(KEEP_BYTES_MAX >> 30), KEEP_LIST_MAX >> 10);
-        keep->full = true;
-    } else if (!file_take(keep, from_dir, name)) {
-        spool_note(keep->spool, "[weir: artifact '%.*s' can't be kept: %s]\n", STR_ARG(shown), strerrordesc_np(errno));
+                STR_ARG(shown), ARTIFACT_FILES_MAX, (int)(ARTIFACT_BYTES_MAX >> 30), ARTIFACT_LIST_BYTES_MAX >> 10);
+        search->full = true;
+    } else if (!file_take(search, from_dir, name)) {
+        log_file_note(
+            search->log, "[weir: artifact '%.*s' can't be kept: %s]\n", STR_ARG(shown), strerrordesc_np(errno));
     } else {
         buf_addf(
-            &keep->list, "%lld:%c %.*s\n", (long long)st->st_size, st->st_mode & S_IXUSR ? 'x' : '-', STR_ARG(path));
-        keep->bytes += (uint64_t)st->st_size;
-        keep->listed += list_bytes(path);
-        keep->n++;
+            &search->list, "%lld:%c %.*s\n", (long long)st->st_size, st->st_mode & S_IXUSR ? 'x' : '-', STR_ARG(path));
+        search->bytes += (uint64_t)st->st_size;
+        search->listed += list_bytes(path);
+        search->n++;
     }
 }
 
 /* --- finding --- */
 
-static void folder_walk(struct keep *keep, int fd, int depth)
+static void folder_walk(struct artifact_search *search, int fd, int depth)
 {
     DIR *dir = fdopendir(fd);
     if (dir == NULL) {
         close(fd);
         return;
     }
-    size_t len = keep->path.len;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL && keep->walked++ < WALK_MAX;) {
+    size_t len = search->path.len;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL && search->walked++ < WALK_MAX;) {
         struct stat st;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (len > 0)
-            buf_add_char(&keep->path, '/');
-        buf_add_z(&keep->path, entry->d_name);
-        if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && !keep->path.full && keep_wants(keep, buf_str(&keep->path)))
-            keep_add(keep, fd, entry->d_name, buf_str(&keep->path), &st);
-        if (S_ISDIR(st.st_mode) && !keep->path.full && depth < DEPTH_MAX) {
+            buf_add_char(&search->path, '/');
+        buf_add_z(&search->path, entry->d_name);
+        if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && !search->path.full &&
+            search_matches(search, buf_str(&search->path)))
+            search_add(search, fd, entry->d_name, buf_str(&search->path), &st);
+        if (S_ISDIR(st.st_mode) && !search->path.full && depth < DEPTH_MAX) {
             int child = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             if (child >= 0)
-                folder_walk(keep, child, depth + 1);
+                folder_walk(search, child, depth + 1);
         }
-        keep->path.len = len;
-        keep->path.full = false;
+        search->path.len = len;
+        search->path.full = false;
     }
     closedir(dir);
 }
@@ -142,7 +145,7 @@ static bool pattern_plain(const char *pattern)
 }
 
 /* file_named: a pattern that is simply a path needs no walk. */
-static void file_named(struct keep *keep, int work_fd, const char *path)
+static void file_named(struct artifact_search *search, int work_fd, const char *path)
 {
     struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
         .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
@@ -155,76 +158,77 @@ static void file_named(struct keep *keep, int work_fd, const char *path)
     int fd = (int)syscall(SYS_openat2, work_fd, folder, &how, sizeof how);
     const char *name = slash ? slash + 1 : path;
     if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) &&
-        keep_wants(keep, str_of(path)))
-        keep_add(keep, fd, name, str_of(path), &st);
+        search_matches(search, str_of(path)))
+        search_add(search, fd, name, str_of(path), &st);
     if (fd >= 0)
         close(fd);
 }
 
-/* keep_find: the first pattern that nothing matched; NULL: none. */
-static const char *keep_find(struct keep *keep, int work_fd, char *const *patterns, struct arena *arena)
+/* search_run: the first pattern that nothing matched; NULL: none. */
+static const char *search_run(struct artifact_search *search, int work_fd, char *const *patterns, struct arena *arena)
 {
     bool plain = true;
     size_t n = 0;
     while (patterns[n] != NULL)
         n++;
-    keep->globs.items = ARENA_ARRAY(arena, struct glob, n);
-    keep->found = ARENA_ARRAY(arena, bool, n);
+    search->globs.items = ARENA_ARRAY(arena, struct glob, n);
+    search->found = ARENA_ARRAY(arena, bool, n);
     for (size_t i = 0; i < n; i++) {
-        const char *fault = glob_parse(str_of(patterns[i]), arena, &keep->globs.items[keep->globs.n]);
+        const char *fault = glob_parse(str_of(patterns[i]), arena, &search->globs.items[search->globs.n]);
         if (fault != NULL)
-            spool_note(keep->spool, "[weir: artifact '%.200s': %s]\n", patterns[i], fault);
+            log_file_note(search->log, "[weir: artifact '%.200s': %s]\n", patterns[i], fault);
         else
-            keep->globs.n++;
+            search->globs.n++;
         plain = plain && pattern_plain(patterns[i]);
     }
-    if (keep->globs.n < n)
+    if (search->globs.n < n)
         return NULL; /* the rows of found and patterns don't match; the server doesn't send such patterns */
     for (size_t i = 0; plain && i < n; i++)
-        if (!keep->found[i])
-            file_named(keep, work_fd, patterns[i]);
+        if (!search->found[i])
+            file_named(search, work_fd, patterns[i]);
     int fd = plain ? -1 : openat(work_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
-        folder_walk(keep, fd, 0);
+        folder_walk(search, fd, 0);
     const char *missing = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (keep->found[i] || keep->globs.items[i].negated)
+        if (search->found[i] || search->globs.items[i].negated)
             continue;
-        spool_note(keep->spool, "[weir: artifact '%.200s': there is no such file]\n", patterns[i]);
+        log_file_note(search->log, "[weir: artifact '%.200s': there is no such file]\n", patterns[i]);
         missing = missing ? missing : patterns[i];
     }
     return missing;
 }
 
-const char *keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *spool)
+const char *artifacts_collect(int dir_fd, int work_fd, char *const *patterns, struct log_file *log)
 {
     struct arena arena = { 0 };
-    struct keep keep = { .spool = spool };
-    keep_forget(dir_fd);
-    keep.keep_fd = workdir_open(dir_fd, "keep");
-    if (keep.keep_fd < 0) {
-        spool_note(spool, "[weir: artifacts can't be kept: %s]\n", strerrordesc_np(errno));
+    struct artifact_search search = { .log = log };
+    artifacts_forget(dir_fd);
+    search.out_fd = workdir_open(dir_fd, "keep");
+    if (search.out_fd < 0) {
+        log_file_note(log, "[weir: artifacts can't be kept: %s]\n", strerrordesc_np(errno));
         return NULL;
     }
-    buf_init(&keep.list, LIST_MAX);
-    buf_init(&keep.path, FILE_NAME_BYTES_MAX * 4);
-    const char *missing = keep_find(&keep, work_fd, patterns, &arena);
-    int fd = openat(keep.keep_fd, "list.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && (keep.list.len == 0 || write(fd, keep.list.ptr, keep.list.len) == (ssize_t)keep.list.len);
+    buf_init(&search.list, LIST_MAX);
+    buf_init(&search.path, FILE_NAME_BYTES_MAX * 4);
+    const char *missing = search_run(&search, work_fd, patterns, &arena);
+    int fd = openat(search.out_fd, "list.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool ok =
+        fd >= 0 && (search.list.len == 0 || write(fd, search.list.ptr, search.list.len) == (ssize_t)search.list.len);
     if (fd >= 0)
         close(fd);
-    if (!ok || renameat(keep.keep_fd, "list.new", keep.keep_fd, "list") < 0)
-        spool_note(spool, "[weir: artifacts can't be kept: %s]\n", strerrordesc_np(errno));
-    close(keep.keep_fd);
-    buf_release(&keep.list);
-    buf_release(&keep.path);
+    if (!ok || renameat(search.out_fd, "list.new", search.out_fd, "list") < 0)
+        log_file_note(log, "[weir: artifacts can't be kept: %s]\n", strerrordesc_np(errno));
+    close(search.out_fd);
+    buf_release(&search.list);
+    buf_release(&search.path);
     arena_release(&arena);
     return missing;
 }
 
 /* --- the agent's side --- */
 
-bool keep_read(int dir_fd, struct arena *arena, struct kept **out, size_t *out_n)
+bool artifacts_list(int dir_fd, struct arena *arena, struct artifact **out, size_t *out_n)
 {
     int fd = openat(dir_fd, "keep/list", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
@@ -240,7 +244,7 @@ bool keep_read(int dir_fd, struct arena *arena, struct kept **out, size_t *out_n
         return false;
     struct str rest = { text, (size_t)n }, line, bytes;
     while (str_cut(&rest, '\n', &line)) {
-        struct kept row = { 0 };
+        struct artifact row = { 0 };
         if (!str_cut(&line, ' ', &bytes))
             continue;
         ptrdiff_t colon = str_index(bytes, ':'); /* none: a shim of an earlier version wrote it */
@@ -253,14 +257,14 @@ bool keep_read(int dir_fd, struct arena *arena, struct kept **out, size_t *out_n
     return true;
 }
 
-void keep_remove(int dir_fd, size_t n)
+void artifact_remove(int dir_fd, size_t n)
 {
     char path[40];
     snprintf(path, sizeof path, "keep/%zu", n);
     unlinkat(dir_fd, path, 0);
 }
 
-int keep_open(int dir_fd, size_t n)
+int artifact_open(int dir_fd, size_t n)
 {
     char path[40];
     snprintf(path, sizeof path, "keep/%zu", n);

@@ -4,7 +4,7 @@
  * after it.
  *
  * An overlay is tried each time: a failed try costs two system calls, and says more than a test at start would. */
-#include "exec/checkout.h"
+#include "exec/tree/checkout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "exec/copy.h"
-#include "exec/trees.h"
+#include "exec/tree/copy.h"
+#include "exec/tree/tree_cache.h"
 #include "exec/workdir.h"
 
 enum { VIEW_FDS = 4 };
@@ -191,7 +191,7 @@ static bool work_fill(int dir_fd, int tree_fd, struct err *err)
 int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
 {
     const struct job_checkout *from = &job->checkout;
-    struct tree_wish wish = { .kind = (enum archive_kind)from->kind,
+    struct tree_request request = { .kind = (enum archive_kind)from->kind,
         .archive = from->archive,
         .url = from->url,
         .branch = from->branch,
@@ -204,8 +204,9 @@ int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
     umask(022);
     if (mkdirat(dir_fd, "../../trees", 0711) < 0 && errno != EEXIST)
         err_set(&err, ERR_io, "trees/: %s", strerrordesc_np(errno));
-    int trees_fd = openat(dir_fd, "../../trees", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool good = trees_fd >= 0 && trees_take(trees_fd, &wish, TREES_LIMITS_USUAL, say, &tree_fd, &lock_fd, &err);
+    int cache_fd = openat(dir_fd, "../../trees", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool good =
+        cache_fd >= 0 && tree_cache_take(cache_fd, &request, TREE_CACHE_LIMITS_USUAL, say, &tree_fd, &lock_fd, &err);
     if (good && !from->copy && view_make(dir_fd, dir, tree_fd, lock_fd, out))
         return 0;
     if (from->copy)

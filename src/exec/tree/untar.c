@@ -1,7 +1,7 @@
 /* untar: see untar.h. A push parser: header block, body, padding; pax records change the next entry only.
  *
  * Fails with invalid (what isn't a tar, or asks for something outside), body_too_large, disk_full, io. */
-#include "exec/untar.h"
+#include "exec/tree/untar.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
-/* wire: sending and reading the messages of wire.h; it owns no descriptor and keeps nothing. */
-#include "exec/wire.h"
+/* shim_message: sending and reading the messages of shim_message.h; it owns no descriptor and keeps nothing. */
+#include "exec/shim/shim_message.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
-bool wire_send(int fd, const struct wire *message)
+bool shim_message_send(int fd, const struct shim_message *message)
 {
-    bool whole = message->kind == WIRE_HELLO || message->kind == WIRE_ENDED;
-    size_t size = whole ? sizeof *message : WIRE_SHORT;
+    bool whole = message->kind == MESSAGE_HELLO || message->kind == MESSAGE_ENDED;
+    size_t size = whole ? sizeof *message : MESSAGE_SHORT_BYTES;
     ssize_t n;
     do
         n = send(fd, message, size, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -16,7 +16,7 @@ bool wire_send(int fd, const struct wire *message)
     return n == (ssize_t)size;
 }
 
-int wire_read(int fd, struct wire *out)
+int shim_message_read(int fd, struct shim_message *out)
 {
     ssize_t n;
     memset(out, 0, sizeof *out);

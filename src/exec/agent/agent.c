@@ -1,11 +1,11 @@
-/* agent: its life: the directory and its lock, the seats of an earlier agent, signals, failures and the ways to end.
+/* agent: its life: the directory and its lock, the handles of an earlier agent, signals, failures and the ways to end.
  *
  * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too.
  * Nothing that a server or a job does ends the agent but an order to drain, and a lost server when it belongs to one
  * (`beside`).
  *
  * Fails at start only: when the directory can't be used, another agent has it, or a server's address isn't one. */
-#include "exec/agent.h"
+#include "exec/agent/agent.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "exec/target.h"
+#include "exec/kind.h"
 #include "io/clock.h"
 #include "io/log.h"
 
@@ -38,35 +38,35 @@ struct client *agent_client(struct agent *agent)
 size_t agent_running(const struct agent *agent)
 {
     size_t n = 0;
-    for (size_t i = 0; i < agent->n_seats; i++)
-        n += agent->seats[i]->state == SEAT_RUNNING || agent->seats[i]->state == SEAT_DROPPED;
+    for (size_t i = 0; i < agent->n_handles; i++)
+        n += agent->handles[i]->state == HANDLE_RUNNING || agent->handles[i]->state == HANDLE_DROPPED;
     return n;
 }
 
-struct seat *agent_find(struct agent *agent, struct str fence)
+struct shim_handle *agent_find(struct agent *agent, struct str fence)
 {
-    for (size_t i = 0; i < agent->n_seats; i++)
-        if (agent->seats[i]->state > SEAT_IDLE && str_eqz(fence, agent->seats[i]->fence))
-            return agent->seats[i];
+    for (size_t i = 0; i < agent->n_handles; i++)
+        if (agent->handles[i]->state > HANDLE_IDLE && str_eqz(fence, agent->handles[i]->fence))
+            return agent->handles[i];
     return NULL;
 }
 
-struct seat *agent_seat(struct agent *agent)
+struct shim_handle *agent_idle_handle(struct agent *agent)
 {
-    struct seat *empty = NULL;
+    struct shim_handle *empty = NULL;
     unsigned number = 0;
-    for (size_t i = 0; i < agent->n_seats; i++) {
-        struct seat *seat = agent->seats[i];
-        if (seat->state == SEAT_IDLE && !seat->unheard)
-            return seat;
-        if (seat->state == SEAT_EMPTY && !empty)
-            empty = seat;
-        if (seat->number >= number)
-            number = seat->number + 1;
+    for (size_t i = 0; i < agent->n_handles; i++) {
+        struct shim_handle *handle = agent->handles[i];
+        if (handle->state == HANDLE_IDLE && !handle->unheard)
+            return handle;
+        if (handle->state == HANDLE_EMPTY && !empty)
+            empty = handle;
+        if (handle->number >= number)
+            number = handle->number + 1;
     }
     struct err err = { .code = ERR_none };
-    if (!empty && !(empty = seat_new(agent, number, &err)))
-        log_error("seat.new", "error=%s", log_quote(str_of(err.text)).z);
+    if (!empty && !(empty = shim_handle_new(agent, number, &err)))
+        log_error("handle.new", "error=%s", log_quote(str_of(err.text)).z);
     return empty;
 }
 
@@ -77,10 +77,10 @@ void agent_timed(struct agent *agent, int64_t started_us)
     agent->jobs_timed += agent->jobs_timed < 1000;
 }
 
-struct place agent_place(const struct agent *agent, const struct seat *seat)
+struct place agent_place(const struct agent *agent, const struct shim_handle *handle)
 {
     return (struct place){
-        .dir = seat->dir,
+        .dir = handle->dir,
         .server = agent->config->servers[agent->server],
         .path = agent->path,
         .lang = agent->lang,
@@ -116,8 +116,8 @@ void agent_failed(struct agent *agent, const char *what, const struct err *err)
         log_warn("server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what,
             log_quote(str_of(err->text)).z);
     }
-    for (size_t i = 0; i < agent->n_seats; i++)
-        report_doubt(agent->seats[i]);
+    for (size_t i = 0; i < agent->n_handles; i++)
+        report_doubt(agent->handles[i]);
     /* The distance grows with each round of all servers; who lost the same server don't come back to the next in one
      * crowd. */
     unsigned round = agent->failures / (unsigned)agent->config->n_servers, shift = round < 6 ? round : 6, chance = 0;
@@ -151,8 +151,8 @@ static void agent_retry(struct loop_timer *timer)
 
 static bool agent_all_told(const struct agent *agent)
 {
-    for (size_t i = 0; i < agent->n_seats; i++)
-        if (agent->seats[i]->state > SEAT_IDLE)
+    for (size_t i = 0; i < agent->n_handles; i++)
+        if (agent->handles[i]->state > HANDLE_IDLE)
             return false;
     return true;
 }
@@ -198,8 +198,8 @@ static void agent_on_int(int signo, void *owner)
     agent->stopping = true;
     agent_forget_ahead(agent);
     int64_t grace_ms = agent->config->grace_ms;
-    for (size_t i = 0; i < agent->n_seats; i++)
-        seat_signal(agent->seats[i], SIGTERM, grace_ms, OUTCOME_lost);
+    for (size_t i = 0; i < agent->n_handles; i++)
+        shim_handle_signal(agent->handles[i], SIGTERM, grace_ms, OUTCOME_lost);
     agent->stop_at = clock_boot_ms() + grace_ms + STOP_REPORT_MS;
     loop_arm(agent->loop, &agent->stop, agent->stop_at);
     agent_check_end(agent);
@@ -218,13 +218,13 @@ static void agent_idle(struct loop_timer *timer)
 {
     struct agent *agent = timer->owner;
     int64_t now = loop_now(agent->loop), next = INT64_MAX;
-    for (size_t i = 0; i < agent->n_seats; i++) {
-        struct seat *seat = agent->seats[i];
-        if (seat->state != SEAT_IDLE)
+    for (size_t i = 0; i < agent->n_handles; i++) {
+        struct shim_handle *handle = agent->handles[i];
+        if (handle->state != HANDLE_IDLE)
             continue;
-        int64_t at = seat->idle_since_ms + IDLE_KEEP_MS;
+        int64_t at = handle->idle_since_ms + IDLE_KEEP_MS;
         if (at <= now)
-            seat_retire(seat);
+            shim_handle_retire(handle);
         else if (at < next)
             next = at;
     }
@@ -239,8 +239,8 @@ static int64_t agent_before_wait(void *owner)
     while (agent_poll_if_due(agent, &next))
         ;
     if (agent->idle.node.pos == 0)
-        for (size_t i = 0; i < agent->n_seats; i++)
-            if (agent->seats[i]->state == SEAT_IDLE) {
+        for (size_t i = 0; i < agent->n_handles; i++)
+            if (agent->handles[i]->state == HANDLE_IDLE) {
                 loop_arm(agent->loop, &agent->idle, loop_now(agent->loop) + IDLE_KEEP_MS);
                 break;
             }
@@ -385,7 +385,7 @@ static void agent_open_loop(struct agent *agent)
     loop_before_wait(agent->loop, agent_before_wait, agent);
 }
 
-/* Each seat has a handful of descriptors; many slots need more than the usual limit. */
+/* Each handle has a handful of descriptors; many slots need more than the usual limit. */
 static void agent_raise_files(int64_t slots)
 {
     struct rlimit limit;
@@ -424,14 +424,14 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
         return false;
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dying shim leaves behind comes to us */
     agent->found_ms = loop_now(agent->loop);
-    return seat_find_all(agent, err);
+    return shim_handle_find_all(agent, err);
 }
 
 static void agent_close(struct agent *agent)
 {
-    for (size_t i = 0; i < agent->n_seats; i++)
-        seat_free(agent->seats[i]);
-    mem_free(agent->seats);
+    for (size_t i = 0; i < agent->n_handles; i++)
+        shim_handle_free(agent->handles[i]);
+    mem_free(agent->handles);
     for (size_t i = 0; agent->clients && i < agent->config->n_servers; i++)
         if (agent->clients[i])
             client_close(agent->clients[i]);

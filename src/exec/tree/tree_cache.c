@@ -1,4 +1,4 @@
-/* trees: see trees.h.
+/* tree_cache: see tree_cache.h.
  *
  * Promises: a tree under its name is whole; one that somebody holds open is never removed; hard links share files only
  * because nobody ever writes into one (source_export_changed makes new ones).
@@ -8,7 +8,7 @@
  * since keeps a tree from being the base of others.
  *
  * When a tree can't be made from an older one it is made from nothing; only when that fails too the job hears of it. */
-#include "exec/trees.h"
+#include "exec/tree/tree_cache.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "exec/copy.h"
-#include "exec/untar.h"
+#include "exec/tree/copy.h"
+#include "exec/tree/untar.h"
 #include "exec/workdir.h"
 #include "io/client.h"
 #include "io/clock.h"
@@ -38,8 +38,8 @@ struct tree_name {
 };
 
 struct tree_make { /* one that is being made */
-    int trees_fd, tmp_fd;
-    const struct tree_wish *wish;
+    int cache_fd, tmp_fd;
+    const struct tree_request *request;
     const struct tree_name *name;
     struct source *source;
     void (*say)(const char *line);
@@ -51,14 +51,14 @@ struct tree_make { /* one that is being made */
 
 /* A repository that was made anew at the same place has other files under the same numbers: Subversion says so in
  * db/uuid. */
-static uint64_t repository_hash(const struct tree_wish *wish)
+static uint64_t repository_hash(const struct tree_request *request)
 {
     char path[PATH_MAX], text[256] = "";
-    struct str url = wish->url;
+    struct str url = request->url;
     if (str_starts(url, STR("file://")))
         url = str_sub(url, 7, url.len);
     snprintf(path, sizeof path, "%.*s/db/uuid", STR_ARG(url));
-    int fd = wish->kind == ARCHIVE_SVN && url.len > 0 && url.ptr[0] == '/'
+    int fd = request->kind == ARCHIVE_SVN && url.len > 0 && url.ptr[0] == '/'
                  ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
                  : -1;
     if (fd >= 0) {
@@ -68,23 +68,24 @@ static uint64_t repository_hash(const struct tree_wish *wish)
     }
     struct buf all;
     buf_init(&all, 2 * PATH_MAX);
-    buf_addf(&all, "%d %.*s %s", (int)wish->kind, STR_ARG(wish->url), text);
+    buf_addf(&all, "%d %.*s %s", (int)request->kind, STR_ARG(request->url), text);
     uint64_t hash = str_hash(buf_str(&all));
     buf_release(&all);
     return hash;
 }
 
-static bool name_make(const struct tree_wish *wish, struct tree_name *out, struct err *err)
+static bool name_make(const struct tree_request *request, struct tree_name *out, struct err *err)
 {
-    bool git = wish->kind == ARCHIVE_GIT;
-    int prefix = snprintf(out->z, sizeof out->z, "%.*s.%016" PRIx64 ".", STR_ARG(wish->archive), repository_hash(wish));
-    int n = snprintf(out->z + prefix, sizeof out->z - (size_t)prefix, "%" PRId64 "%s%.*s", wish->rev, git ? "." : "",
-        STR_ARG(git ? wish->commit : (struct str){ 0 }));
+    bool git = request->kind == ARCHIVE_GIT;
+    int prefix =
+        snprintf(out->z, sizeof out->z, "%.*s.%016" PRIx64 ".", STR_ARG(request->archive), repository_hash(request));
+    int n = snprintf(out->z + prefix, sizeof out->z - (size_t)prefix, "%" PRId64 "%s%.*s", request->rev, git ? "." : "",
+        STR_ARG(git ? request->commit : (struct str){ 0 }));
     out->prefix = (size_t)prefix;
-    bool bad = wish->archive.len == 0 || wish->archive.len > 100 || wish->archive.ptr[0] == '.' || wish->rev < 0 ||
-               memchr(wish->archive.ptr, '/', wish->archive.len) ||
-               (git && (wish->commit.len == 0 || wish->commit.len > 64)) ||
-               (git && memchr(wish->commit.ptr, '/', wish->commit.len)) || (size_t)(prefix + n) >= sizeof out->z;
+    bool bad = request->archive.len == 0 || request->archive.len > 100 || request->archive.ptr[0] == '.' ||
+               request->rev < 0 || memchr(request->archive.ptr, '/', request->archive.len) ||
+               (git && (request->commit.len == 0 || request->commit.len > 64)) ||
+               (git && memchr(request->commit.ptr, '/', request->commit.len)) || (size_t)(prefix + n) >= sizeof out->z;
     return !bad || err_set(err, ERR_invalid, "the grant names no revision that could be checked out");
 }
 
@@ -108,20 +109,20 @@ static struct source_ident ident_of(struct str rev_and_commit)
 
 /* lock_take: -1: errno. A lock file that was removed while we waited for it counts for nothing: again with the new one.
  */
-static int lock_take(int trees_fd, const char *tree, int how)
+static int lock_take(int cache_fd, const char *tree, int how)
 {
     char name[NAME_BYTES + 8];
     lock_name(tree, name);
     for (;;) {
         struct stat mine, there;
-        int fd = openat(trees_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int fd = openat(cache_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
             return -1;
         int done;
         do
             done = flock(fd, how);
         while (done < 0 && errno == EINTR);
-        if (done == 0 && fstat(fd, &mine) == 0 && fstatat(trees_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+        if (done == 0 && fstat(fd, &mine) == 0 && fstatat(cache_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
             mine.st_ino == there.st_ino)
             return fd;
         int fault = errno;
@@ -132,29 +133,29 @@ static int lock_take(int trees_fd, const char *tree, int how)
     }
 }
 
-struct tree_note {   /* what NAME.lock says of the tree: BYTES, then BOOT MADE */
+struct tree_record { /* what NAME.lock says of the tree: BYTES, then BOOT MADE */
     uint64_t bytes;  /* what it cost, for the limit */
     int64_t made_ms; /* wall ms */
     bool of_this_boot;
 };
 
-static struct tree_note note_read(int lock_fd)
+static struct tree_record record_read(int lock_fd)
 {
     char text[LOCK_BYTES] = "";
-    struct tree_note note = { 0 };
+    struct tree_record record = { 0 };
     ssize_t n = pread(lock_fd, text, sizeof text - 1, 0);
     struct str rest = { text, n > 0 ? (size_t)n : 0 }, line, boot;
     str_cut(&rest, '\n', &line);
-    if (!str_to_u64(line, &note.bytes))
-        note.bytes = 0;
+    if (!str_to_u64(line, &record.bytes))
+        record.bytes = 0;
     struct boot_id now = clock_boot_id();
-    note.of_this_boot =
-        str_cut(&rest, ' ', &boot) && boot.len > 0 && str_eqz(boot, now.z) && str_to_i64(str_trim(rest), &note.made_ms);
-    return note;
+    record.of_this_boot = str_cut(&rest, ' ', &boot) && boot.len > 0 && str_eqz(boot, now.z) &&
+                          str_to_i64(str_trim(rest), &record.made_ms);
+    return record;
 }
 
 /* Without it (a full disk) the tree counts as small, and the next job exports it again. */
-static void note_write(int lock_fd, uint64_t bytes)
+static void record_write(int lock_fd, uint64_t bytes)
 {
     char text[LOCK_BYTES];
     int n = snprintf(text, sizeof text, "%" PRIu64 "\n%s %" PRId64 "\n", bytes, clock_boot_id().z, clock_wall_ms());
@@ -162,9 +163,9 @@ static void note_write(int lock_fd, uint64_t bytes)
     (void)wrote;
 }
 
-static int tree_open(int trees_fd, const char *name)
+static int tree_open(int cache_fd, const char *name)
 {
-    return openat(trees_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return openat(cache_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* --- making one --- */
@@ -177,7 +178,7 @@ static void make_say(struct tree_make *make)
     char line[200];
     make->said_ms = now;
     snprintf(line, sizeof line, "checking out revision %" PRId64 ": %" PRIu64 " files, %" PRIu64 " MiB so far",
-        make->wish->rev, make->progress.files, make->progress.bytes >> 20);
+        make->request->rev, make->progress.files, make->progress.bytes >> 20);
     make->say(line);
 }
 
@@ -198,9 +199,9 @@ struct base { /* the tree that a new one begins with */
 /* base_find: of the same repository, the nearest older one, else the nearest newer one. */
 static bool base_find(const struct tree_make *make, struct base *out)
 {
-    int fd = openat(make->trees_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(make->cache_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    int64_t wanted = make->wish->rev;
+    int64_t wanted = make->request->rev;
     *out = (struct base){ .rev = -1, .fd = -1, .lock_fd = -1 };
     if (dir == NULL) {
         if (fd >= 0)
@@ -223,10 +224,10 @@ static bool base_find(const struct tree_make *make, struct base *out)
     closedir(dir);
     if (out->rev < 0)
         return false;
-    out->lock_fd = lock_take(make->trees_fd, out->name, LOCK_SH | LOCK_NB);
-    struct tree_note note = out->lock_fd >= 0 ? note_read(out->lock_fd) : (struct tree_note){ 0 };
-    out->made_ms = note.made_ms;
-    out->fd = note.of_this_boot ? tree_open(make->trees_fd, out->name) : -1;
+    out->lock_fd = lock_take(make->cache_fd, out->name, LOCK_SH | LOCK_NB);
+    struct tree_record record = out->lock_fd >= 0 ? record_read(out->lock_fd) : (struct tree_record){ 0 };
+    out->made_ms = record.made_ms;
+    out->fd = record.of_this_boot ? tree_open(make->cache_fd, out->name) : -1;
     if (out->fd < 0 && out->lock_fd >= 0)
         close(out->lock_fd);
     return out->fd >= 0;
@@ -247,7 +248,7 @@ static bool make_from(struct tree_make *make, struct base *base, struct source_i
 static bool make_export(struct tree_make *make, struct err *err)
 {
     const struct source_export_options options = { .progress = make_progress, .context = make };
-    struct source_ident wanted = { .rev = make->wish->rev, .id = make->wish->commit };
+    struct source_ident wanted = { .rev = make->request->rev, .id = make->request->commit };
     struct base base;
     struct err ignored = { .code = ERR_none };
     if (base_find(make, &base)) {
@@ -285,20 +286,20 @@ static bool download_piece(int status, struct str bytes, void *owner)
 /* make_download: the server's own export, for executors that can't see the repository. */
 static bool make_download(struct tree_make *make, struct err *err)
 {
-    const struct tree_wish *wish = make->wish;
+    const struct tree_request *request = make->request;
     struct arena arena = { 0 };
-    const char *token = wish->token.len > 0 ? str_dupz(&arena, wish->token) : NULL;
-    struct client_config config = { .server = str_dupz(&arena, wish->server), .token = token };
+    const char *token = request->token.len > 0 ? str_dupz(&arena, request->token) : NULL;
+    struct client_config config = { .server = str_dupz(&arena, request->server), .token = token };
     config.ca_file = getenv("WEIR_CA"); /* set by the agent, which started us */
     config.client_cert = getenv("WEIR_CLIENT_CERT");
     config.client_key = getenv("WEIR_CLIENT_KEY");
-    struct client *client = wish->server.len > 0 ? client_open(&config, NULL, err) : NULL;
+    struct client *client = request->server.len > 0 ? client_open(&config, NULL, err) : NULL;
     struct download down = { .make = make, .err = err };
     int status = 0;
     bool good = client != NULL;
     if (good) {
         struct str path = str_fmt(&arena, "/v1/archives/%.*s/revisions/%" PRId64 "/tree",
-            STR_ARG(client_encode(&arena, wish->archive)), wish->rev);
+            STR_ARG(client_encode(&arena, request->archive)), request->rev);
         untar_init(&down.untar, make->tmp_fd);
         buf_init(&down.refusal, 1 << 16);
         struct err lost = { .code = ERR_none };
@@ -317,15 +318,16 @@ static bool make_download(struct tree_make *make, struct err *err)
         client_close(client);
     }
     if (!good)
-        err_context(err, "the server at %.*s doesn't send the tree", STR_ARG(wish->server));
+        err_context(err, "the server at %.*s doesn't send the tree", STR_ARG(request->server));
     arena_release(&arena);
     return good;
 }
 
 /* Is it an address on this machine, and is there nothing? */
-static bool repository_missing(const struct tree_wish *wish)
+static bool repository_missing(const struct tree_request *request)
 {
-    struct str url = str_starts(wish->url, STR("file://")) ? str_sub(wish->url, 7, wish->url.len) : wish->url;
+    struct str url =
+        str_starts(request->url, STR("file://")) ? str_sub(request->url, 7, request->url.len) : request->url;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%.*s", STR_ARG(url));
     return url.len == 0 || (url.ptr[0] == '/' && access(path, F_OK) != 0);
@@ -333,14 +335,15 @@ static bool repository_missing(const struct tree_wish *wish)
 
 static bool make_content(struct tree_make *make, struct err *err)
 {
-    const struct tree_wish *wish = make->wish;
-    if (repository_missing(wish)) {
+    const struct tree_request *request = make->request;
+    if (repository_missing(request)) {
         bool good = make_download(make, err);
         if (!good)
-            err_context(err, "there is no repository at '%.*s' on this machine", STR_ARG(str_sub(wish->url, 0, 150)));
+            err_context(
+                err, "there is no repository at '%.*s' on this machine", STR_ARG(str_sub(request->url, 0, 150)));
         return good;
     }
-    make->source = source_open(wish->kind, wish->url, wish->branch, err);
+    make->source = source_open(request->kind, request->url, request->branch, err);
     if (make->source == NULL && err->code == ERR_invalid)
         err->code = ERR_unavailable; /* no repository is there now; `invalid` is for what can never be checked out */
     bool good = make->source != NULL && make_export(make, err);
@@ -349,10 +352,10 @@ static bool make_content(struct tree_make *make, struct err *err)
 }
 
 /* tmp_open: a folder of our own, locked so that nobody takes it for left behind. */
-static int tmp_open(int trees_fd, char *name, size_t size)
+static int tmp_open(int cache_fd, char *name, size_t size)
 {
     snprintf(name, size, ".new.%ld.%" PRId64, (long)getpid(), clock_boot_us());
-    int fd = workdir_open(trees_fd, name);
+    int fd = workdir_open(cache_fd, name);
     if (fd >= 0)
         fchmod(fd, 0755);
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -362,25 +365,25 @@ static int tmp_open(int trees_fd, char *name, size_t size)
     return fd;
 }
 
-static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct tree_name *name,
+static bool tree_make(int cache_fd, const struct tree_request *request, const struct tree_name *name,
     void (*say)(const char *line), int lock_fd, struct err *err)
 {
     char tmp[64];
     struct tree_make make = {
-        .trees_fd = trees_fd, .wish = wish, .name = name, .say = say, .began_ms = clock_boot_ms()
+        .cache_fd = cache_fd, .request = request, .name = name, .say = say, .began_ms = clock_boot_ms()
     };
-    make.tmp_fd = tmp_open(trees_fd, tmp, sizeof tmp);
+    make.tmp_fd = tmp_open(cache_fd, tmp, sizeof tmp);
     if (make.tmp_fd < 0)
         return err_set(err, ERR_io, "a folder for the tree can't be made: %s", strerrordesc_np(errno));
     bool good = make_content(&make, err);
-    if (good && renameat(trees_fd, tmp, trees_fd, name->z) < 0)
+    if (good && renameat(cache_fd, tmp, cache_fd, name->z) < 0)
         good = err_set(err, ERR_io, "the tree can't be renamed: %s", strerrordesc_np(errno));
     close(make.tmp_fd);
     if (!good) {
-        workdir_remove(trees_fd, tmp);
+        workdir_remove(cache_fd, tmp);
         return false;
     }
-    note_write(lock_fd, make.progress.bytes);
+    record_write(lock_fd, make.progress.bytes);
     return true;
 }
 
@@ -401,55 +404,55 @@ static int row_compare(const void *a, const void *b) /* the newest first */
     return (x->used.tv_nsec < y->used.tv_nsec) - (x->used.tv_nsec > y->used.tv_nsec);
 }
 
-static void row_read(int trees_fd, struct tree_row *row)
+static void row_read(int cache_fd, struct tree_row *row)
 {
     char name[NAME_BYTES + 8];
     struct stat st;
     lock_name(row->name, name);
-    int fd = openat(trees_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(cache_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    struct tree_note note = note_read(fd);
-    row->bytes = note.bytes;
-    row->of_this_boot = note.of_this_boot;
+    struct tree_record record = record_read(fd);
+    row->bytes = record.bytes;
+    row->of_this_boot = record.of_this_boot;
     if (fstat(fd, &st) == 0)
         row->used = st.st_mtim;
     close(fd);
 }
 
-static void tree_remove(int trees_fd, const char *tree)
+static void tree_remove(int cache_fd, const char *tree)
 {
     char name[NAME_BYTES + 8], gone[80];
-    int lock_fd = lock_take(trees_fd, tree, LOCK_EX | LOCK_NB);
+    int lock_fd = lock_take(cache_fd, tree, LOCK_EX | LOCK_NB);
     if (lock_fd < 0)
         return; /* in use: another time */
     snprintf(gone, sizeof gone, ".gone.%ld.%" PRId64, (long)getpid(), clock_boot_us());
     lock_name(tree, name);
-    bool moved = renameat(trees_fd, tree, trees_fd, gone) == 0;
-    unlinkat(trees_fd, name, 0);
+    bool moved = renameat(cache_fd, tree, cache_fd, gone) == 0;
+    unlinkat(cache_fd, name, 0);
     close(lock_fd);
     if (moved)
-        workdir_remove(trees_fd, gone);
+        workdir_remove(cache_fd, gone);
 }
 
 /* leftover_remove: what a process made that died meanwhile: nobody holds its lock. */
-static void leftover_remove(int trees_fd, const char *name)
+static void leftover_remove(int cache_fd, const char *name)
 {
-    int fd = tree_open(trees_fd, name);
+    int fd = tree_open(cache_fd, name);
     if (fd < 0)
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        workdir_remove(trees_fd, name);
+        workdir_remove(cache_fd, name);
     close(fd);
 }
 
-static void trees_trim(int trees_fd, struct trees_limits limits)
+static void tree_cache_trim(int cache_fd, struct tree_cache_limits limits)
 {
     struct arena arena = { 0 };
     struct tree_row *rows = NULL;
     size_t n = 0, cap = 0;
     uint64_t bytes = 0;
-    int fd = openat(trees_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(cache_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
         if (fd >= 0)
@@ -459,13 +462,13 @@ static void trees_trim(int trees_fd, struct trees_limits limits)
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         struct str name = str_of(entry->d_name);
         if (str_starts(name, STR(".new.")) || str_starts(name, STR(".gone.")))
-            leftover_remove(trees_fd, entry->d_name);
+            leftover_remove(cache_fd, entry->d_name);
         if (entry->d_name[0] == '.' || name.len >= NAME_BYTES || str_ends(name, STR(".lock")))
             continue;
         struct tree_row *row = ARENA_PUSH(&arena, rows, n, cap);
         *row = (struct tree_row){ .bytes = 0 };
         memcpy(row->name, name.ptr, name.len + 1);
-        row_read(trees_fd, row);
+        row_read(cache_fd, row);
     }
     closedir(dir);
     if (n > 1)
@@ -473,7 +476,7 @@ static void trees_trim(int trees_fd, struct trees_limits limits)
     for (size_t i = 0; i < n; i++) {
         bytes += rows[i].bytes;
         if (!rows[i].of_this_boot || i >= limits.count_max || (bytes > limits.bytes_max && i > 0))
-            tree_remove(trees_fd, rows[i].name);
+            tree_remove(cache_fd, rows[i].name);
     }
     arena_release(&arena);
 }
@@ -481,10 +484,10 @@ static void trees_trim(int trees_fd, struct trees_limits limits)
 /* --- the whole --- */
 
 /* tree_use: the tree with its lock for reading; false: it isn't there. One of another boot goes. */
-static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_lock_fd)
+static bool tree_use(int cache_fd, const char *name, int *out_tree_fd, int *out_lock_fd)
 {
-    int lock_fd = lock_take(trees_fd, name, LOCK_SH);
-    int tree_fd = lock_fd >= 0 ? tree_open(trees_fd, name) : -1;
+    int lock_fd = lock_take(cache_fd, name, LOCK_SH);
+    int tree_fd = lock_fd >= 0 ? tree_open(cache_fd, name) : -1;
     if (tree_fd < 0) {
         int fault = errno;
         if (lock_fd >= 0)
@@ -492,10 +495,10 @@ static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_
         errno = fault;
         return false;
     }
-    if (!note_read(lock_fd).of_this_boot) {
+    if (!record_read(lock_fd).of_this_boot) {
         close(tree_fd);
         close(lock_fd);
-        tree_remove(trees_fd, name);
+        tree_remove(cache_fd, name);
         errno = ENOENT;
         return false;
     }
@@ -505,29 +508,29 @@ static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_
     return true;
 }
 
-bool trees_take(int trees_fd, const struct tree_wish *wish, struct trees_limits limits, void (*say)(const char *line),
-    int *out_tree_fd, int *out_lock_fd, struct err *err)
+bool tree_cache_take(int cache_fd, const struct tree_request *request, struct tree_cache_limits limits,
+    void (*say)(const char *line), int *out_tree_fd, int *out_lock_fd, struct err *err)
 {
     enum { ROUNDS = 5 }; /* made, and taken away before we could hold it: possible, not likely */
     struct tree_name name;
     bool made = false;
-    if (!name_make(wish, &name, err))
+    if (!name_make(request, &name, err))
         return false;
     for (int round = 0; round < ROUNDS; round++) {
-        if (tree_use(trees_fd, name.z, out_tree_fd, out_lock_fd)) {
+        if (tree_use(cache_fd, name.z, out_tree_fd, out_lock_fd)) {
             if (made)
-                trees_trim(trees_fd, limits);
+                tree_cache_trim(cache_fd, limits);
             return true;
         }
         if (errno != ENOENT)
             break;
-        int lock_fd = lock_take(trees_fd, name.z, LOCK_EX); /* whoever comes second waits here for the first */
-        int tree_fd = lock_fd >= 0 && note_read(lock_fd).of_this_boot ? tree_open(trees_fd, name.z) : -1;
+        int lock_fd = lock_take(cache_fd, name.z, LOCK_EX); /* whoever comes second waits here for the first */
+        int tree_fd = lock_fd >= 0 && record_read(lock_fd).of_this_boot ? tree_open(cache_fd, name.z) : -1;
         bool good = lock_fd >= 0;
         if (good && tree_fd < 0)
-            workdir_remove(trees_fd, name.z); /* of another boot, and in use a moment ago */
+            workdir_remove(cache_fd, name.z); /* of another boot, and in use a moment ago */
         if (good && tree_fd < 0)
-            made = good = tree_make(trees_fd, wish, &name, say, lock_fd, err);
+            made = good = tree_make(cache_fd, request, &name, say, lock_fd, err);
         if (tree_fd >= 0)
             close(tree_fd);
         if (lock_fd < 0)
@@ -535,7 +538,7 @@ bool trees_take(int trees_fd, const struct tree_wish *wish, struct trees_limits 
         if (!good) {
             char lock[NAME_BYTES + 8];
             lock_name(name.z, lock);
-            unlinkat(trees_fd, lock, 0);
+            unlinkat(cache_fd, lock, 0);
         }
         close(lock_fd);
         if (!good)

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "exec/agent.h"
+#include "exec/agent/agent.h"
 #include "io/clock.h"
 #include "io/log.h"
 #include "text/json_value.h"
@@ -31,7 +31,7 @@ enum {
     ANSWER_DEPTH_MAX = 256,
     REQUEST_TIMEOUT_MS = 10000,
     LISTEN_PAUSE_MS = 10,
-    SPARE_SEATS = 4,
+    SPARE_HANDLES = 4,
     ENDS_MAX = 256,
     SICK_MS = 1000
 };
@@ -101,7 +101,7 @@ static bool refused_at_once(struct agent *agent, const struct err *err)
 {
     size_t n = agent->config->n_servers;
     bool refused = err->code == ERR_unauthorized || err->code == ERR_forbidden || err->code == ERR_untrusted;
-    if (!refused || agent->id[0] != '\0' || agent->n_seats > 0 || agent->config->beside ||
+    if (!refused || agent->id[0] != '\0' || agent->n_handles > 0 || agent->config->beside ||
         (n > 1 && agent->failures + 1 < 2 * n))
         return false;
     if (err->code == ERR_untrusted) /* names the server itself */
@@ -141,8 +141,8 @@ static void registered(struct client_response *response, struct err *err, void *
         agent->id, agent->config->servers[agent->server], agent->config->slots);
     agent->silent_since_ms = 0;
     agent->failures = agent->refusals; /* registered, and then refused, again and again: at growing distances */
-    for (size_t i = 0; i < agent->n_seats; i++)
-        report_log(agent->seats[i]);
+    for (size_t i = 0; i < agent->n_handles; i++)
+        report_log(agent->handles[i]);
 }
 
 static void put_labels(struct json *json, const struct agent_config *config)
@@ -227,13 +227,13 @@ static void start_grant(struct agent *agent, const json_t *grant)
     struct err err = { .code = ERR_none };
     int64_t task = member_number(grant, "task", 0);
     for (int attempt = 0; attempt < 2; attempt++) { /* an idle shim may have died unnoticed: the second one is new */
-        struct seat *seat = agent_seat(agent);
-        if (seat && seat_start(seat, task, member_text(grant, "fence"), grant_spec(grant), &err))
+        struct shim_handle *handle = agent_idle_handle(agent);
+        if (handle && shim_handle_start(handle, task, member_text(grant, "fence"), grant_spec(grant), &err))
             return;
-        log_error(
-            "job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
-        if (seat)
-            seat_retire(seat); /* the record isn't believed: no shim has started it */
+        log_error("job.start", "task=%" PRId64 " error=%s", task,
+            log_quote(str_of(handle ? err.text : "there is no shim")).z);
+        if (handle)
+            shim_handle_retire(handle); /* the record isn't believed: no shim has started it */
     }
     agent->sick_until_ms = loop_now(agent->loop) + SICK_MS; /* the task goes back: it must not come again at once */
 }
@@ -286,19 +286,19 @@ static void take_cancel(struct agent *agent, const json_t *cancel)
         const char *name;
         int signo;
     } signals[] = { { "TERM", SIGTERM }, { "HUP", SIGHUP }, { "KILL", SIGKILL } };
-    struct seat *seat = agent_find(agent, member_text(cancel, "fence"));
-    if (!seat)
+    struct shim_handle *handle = agent_find(agent, member_text(cancel, "fence"));
+    if (!handle)
         return;
     if (str_eqz(member_text(cancel, "reason"), "stale_fence")) {
-        log_event("task.stale", "task=%lld", (long long)seat->task);
-        seat_drop(seat);
+        log_event("task.stale", "task=%lld", (long long)handle->task);
+        shim_handle_drop(handle);
         return;
     }
     int signo = SIGTERM;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (str_eqz(member_text(cancel, "signal"), signals[i].name))
             signo = signals[i].signo;
-    seat_signal(seat, signo, seat->grace_ms, OUTCOME_none);
+    shim_handle_signal(handle, signo, handle->grace_ms, OUTCOME_none);
 }
 
 static void each_member(
@@ -317,9 +317,10 @@ static void take_results(struct agent *agent, struct poll_call *call, const json
         log_warn("server.answer", "error=\"%zu results for %zu ends\"", json_array_size(results), call->n_told);
     for (size_t i = 0; i < call->n_told; i++) {
         const json_t *result = all ? json_array_get(results, i) : NULL;
-        struct seat *seat = call->told[i];
-        if (seat->state == SEAT_ENDED && seat->told) /* it may have been dropped meanwhile */
-            report_result(seat, result ? (int)member_number(result, "status", 200) : 503, member_text(result, "code"));
+        struct shim_handle *handle = call->told[i];
+        if (handle->state == HANDLE_ENDED && handle->told) /* it may have been dropped meanwhile */
+            report_result(
+                handle, result ? (int)member_number(result, "status", 200) : 503, member_text(result, "code"));
     }
     (void)agent;
 }
@@ -351,8 +352,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
         bool full = agent_running(agent) >= (size_t)agent->config->slots;
         agent->long_at_ms = full ? loop_now(agent->loop) + LISTEN_PAUSE_MS : 0;
     }
-    for (size_t i = 0; i < agent->n_seats; i++)
-        seat_lease(agent->seats[i]);
+    for (size_t i = 0; i < agent->n_handles; i++)
+        shim_handle_lease(agent->handles[i]);
 }
 
 /* An end that counts on bytes which the server may have had in memory only isn't told again as it was: they have to go
@@ -430,7 +431,7 @@ static void ends_told(struct client_response *response, struct err *err, void *o
     bool unreadable = report_unreadable(response->status);
     if (unreadable && call->n_told > 1) {
         ends_apart(agent, call, response->status);
-    } else if (unreadable && call->told[0]->state == SEAT_ENDED && call->told[0]->told) {
+    } else if (unreadable && call->told[0]->state == HANDLE_ENDED && call->told[0]->told) {
         client_problem(response, err);
         report_result(call->told[0], response->status, str_of(err_name(err->code)));
         call_free(agent, call);
@@ -456,12 +457,12 @@ static int64_t ahead_wanted(const struct agent *agent)
 static int64_t poll_free(const struct agent *agent)
 {
     int64_t slots = agent->config->slots, running = (int64_t)agent_running(agent), busy = 0;
-    for (size_t i = 0; i < agent->n_seats; i++)
-        busy += agent->seats[i]->state > SEAT_IDLE;
+    for (size_t i = 0; i < agent->n_handles; i++)
+        busy += agent->handles[i]->state > HANDLE_IDLE;
     if (agent->stopping || agent->draining || loop_now(agent->loop) < agent->sick_until_ms)
         return 0;
-    /* Ended jobs that the server doesn't take pile up in seats: at some point no new ones are asked for. */
-    int64_t room = 2 * slots + SPARE_SEATS + AHEAD_MAX - busy;
+    /* Ended jobs that the server doesn't take pile up in handles: at some point no new ones are asked for. */
+    int64_t room = 2 * slots + SPARE_HANDLES + AHEAD_MAX - busy;
     int64_t open = slots - running + ahead_wanted(agent);
     open = open < room ? open : room;
     if (agent->careful && open > 1)
@@ -473,13 +474,13 @@ static void body_renew(struct agent *agent, struct json *json)
 {
     json_key(json, "renew");
     json_array_begin(json);
-    for (size_t i = 0; i < agent->n_seats; i++) {
-        struct seat *seat = agent->seats[i];
-        if (seat->state != SEAT_RUNNING && seat->state != SEAT_ENDED)
+    for (size_t i = 0; i < agent->n_handles; i++) {
+        struct shim_handle *handle = agent->handles[i];
+        if (handle->state != HANDLE_RUNNING && handle->state != HANDLE_ENDED)
             continue;
         json_object_begin(json);
-        json_put_i64(json, "task", seat->task);
-        json_put_z(json, "fence", seat->fence);
+        json_put_i64(json, "task", handle->task);
+        json_put_z(json, "fence", handle->fence);
         json_object_end(json);
     }
     json_array_end(json);
@@ -487,26 +488,26 @@ static void body_renew(struct agent *agent, struct json *json)
 
 /* body_ends: `only`, or every end that can be told now in company. One that would make the request larger than the
  * server takes waits for the next, unless it is the first. */
-static void body_ends(struct agent *agent, struct poll_call *call, struct seat *only, const char *key, size_t bytes_max,
-    struct json *json)
+static void body_ends(struct agent *agent, struct poll_call *call, struct shim_handle *only, const char *key,
+    size_t bytes_max, struct json *json)
 {
     json_key(json, key);
     json_array_begin(json);
-    for (size_t i = 0; i < agent->n_seats && call->n_told < ENDS_MAX; i++) {
-        struct seat *seat = agent->seats[i];
+    for (size_t i = 0; i < agent->n_handles && call->n_told < ENDS_MAX; i++) {
+        struct shim_handle *handle = agent->handles[i];
         struct json before = *json;
         size_t len = json->out->len;
-        if (only ? seat != only : seat->alone || !report_ready(seat))
+        if (only ? handle != only : handle->alone || !report_ready(handle))
             continue;
-        report_item(seat, json);
+        report_item(handle, json);
         if (json->out->len > bytes_max && call->n_told > 0) {
-            seat->told = false;
+            handle->told = false;
             json->out->len = len;
             json->out->full = false;
             *json = before;
             break;
         }
-        call->told[call->n_told++] = seat;
+        call->told[call->n_told++] = handle;
     }
     json_array_end(json);
 }
@@ -514,16 +515,16 @@ static void body_ends(struct agent *agent, struct poll_call *call, struct seat *
 /* lease_counts: is there a job that dies when the lease isn't renewed? */
 static bool lease_counts(const struct agent *agent)
 {
-    for (size_t i = 0; i < agent->n_seats; i++)
-        if (seat_needs_lease(agent->seats[i]))
+    for (size_t i = 0; i < agent->n_handles; i++)
+        if (shim_handle_needs_lease(agent->handles[i]))
             return true;
     return false;
 }
 
-/* poll_wait: how long a poll may listen. A third of the lease is allowed. A job that must die with its lease is told to
- * end when 0.675 of it have gone since the last poll that was answered was sent (seat.c: lease_times): that one may
- * have listened for a quarter, the next is given up after 0.27 more (poll_send), and then its successor, which doesn't
- * listen, has its time. */
+/* poll_wait: how long the server may hold a poll. The protocol allows a third of the lease. A job that must not outlive
+ * its lease is ended 0.675 leases after the last answered poll was sent (shim_handle.c: lease_times). That poll may
+ * have been held for a quarter of a lease; the next one is given up after 0.27 more (poll_send); what is left is for a
+ * third one, which the server answers at once. */
 static int64_t poll_wait(const struct agent *agent, const struct poll_call *call)
 {
     if (call->quick)
@@ -574,7 +575,7 @@ static struct poll_call *call_new(struct agent *agent)
     struct poll_call *call = mem_alloc(sizeof *call);
     *call = (struct poll_call){ .agent = agent };
     list_append(&agent->calls, &call->node);
-    call->told = mem_alloc((agent->n_seats + 1) * sizeof *call->told);
+    call->told = mem_alloc((agent->n_handles + 1) * sizeof *call->told);
     return call;
 }
 
@@ -588,7 +589,7 @@ static void poll_new(struct agent *agent, bool ends)
     poll_send(agent, call);
 }
 
-static void ends_send(struct agent *agent, struct seat *only)
+static void ends_send(struct agent *agent, struct shim_handle *only)
 {
     struct poll_call *call = call_new(agent);
     struct buf body;
@@ -605,17 +606,17 @@ static void ends_send(struct agent *agent, struct seat *only)
 
 static bool poll_has_ends(const struct agent *agent)
 {
-    for (size_t i = 0; i < agent->n_seats; i++)
-        if (report_ready(agent->seats[i]) && !agent->seats[i]->alone)
+    for (size_t i = 0; i < agent->n_handles; i++)
+        if (report_ready(agent->handles[i]) && !agent->handles[i]->alone)
             return true;
     return false;
 }
 
-static struct seat *end_alone(const struct agent *agent)
+static struct shim_handle *end_alone(const struct agent *agent)
 {
-    for (size_t i = 0; i < agent->n_seats; i++)
-        if (agent->seats[i]->alone && report_ready(agent->seats[i]))
-            return agent->seats[i];
+    for (size_t i = 0; i < agent->n_handles; i++)
+        if (agent->handles[i]->alone && report_ready(agent->handles[i]))
+            return agent->handles[i];
     return NULL;
 }
 
@@ -625,8 +626,8 @@ static bool hellos_missing(const struct agent *agent)
 {
     if (loop_now(agent->loop) >= agent->found_ms + HELLO_MS)
         return false;
-    for (size_t i = 0; i < agent->n_seats; i++)
-        if (agent->seats[i]->unheard)
+    for (size_t i = 0; i < agent->n_handles; i++)
+        if (agent->handles[i]->unheard)
             return true;
     return false;
 }
@@ -648,7 +649,7 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         poll_send(agent, agent->again);
         return true;
     }
-    struct seat *alone = agent->ends ? NULL : end_alone(agent);
+    struct shim_handle *alone = agent->ends ? NULL : end_alone(agent);
     if (alone)
         ends_send(agent, alone);
     start_ahead(agent);

@@ -1,10 +1,10 @@
-/* target: what is the same for all targets: the environment of INTERFACES.md sections 3 and 7, limits and times, and
+/* kind: what is the same for all kinds: the environment of INTERFACES.md sections 3 and 7, limits and times, and
  * the choice.
  *
  * Promises that a job sees PATH, HOME, LANG, its own `env` and the WEIR variables, and nothing else. Members of a spec
  * that it doesn't know are ignored, values of a wrong type count as absent: the server has checked them, and a newer
  * one may say more. */
-#include "exec/target.h"
+#include "exec/kind.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -19,9 +19,9 @@ enum { ENVIRONMENT_MAX = 4096, STRICT_PIDS = 512 };
  * 2 MiB of all. */
 enum { OUTPUT_VARIABLE_MAX = 100 << 10, OUTPUT_VARIABLES_MAX = 1 << 20 };
 
-static const struct target *const targets[] = { &target_container, &target_shell };
+static const struct kind *const kinds[] = { &kind_container, &kind_shell };
 
-struct str target_text(const json_t *spec, const char *key)
+struct str kind_text(const json_t *spec, const char *key)
 {
     const json_t *value = json_object_get(spec, key);
     return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) }
@@ -34,7 +34,7 @@ static int64_t spec_number(const json_t *spec, const char *key)
     return json_is_integer(value) && json_integer_value(value) > 0 ? json_integer_value(value) : 0;
 }
 
-char **target_argv(const json_t *spec, struct arena *arena, size_t n_head)
+char **kind_argv(const json_t *spec, struct arena *arena, size_t n_head)
 {
     const json_t *command = json_object_get(spec, "command");
     size_t n = json_array_size(command);
@@ -223,19 +223,19 @@ static void job_checkout(const json_t *spec, const struct place *place, struct j
 {
     const json_t *source = json_object_get(spec, "source");
     struct job_checkout *from = &out->checkout;
-    enum archive_kind kind = archive_kind_find(target_text(source, "kind"));
+    enum archive_kind kind = archive_kind_find(kind_text(source, "kind"));
     if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || json_is_false(json_object_get(spec, "checkout")))
         return;
     *from = (struct job_checkout){ .kind = kind,
-        .archive = target_text(source, "archive"),
-        .url = target_text(source, "url"),
-        .branch = target_text(source, "branch"),
-        .commit = target_text(source, "commit"),
+        .archive = kind_text(source, "archive"),
+        .url = kind_text(source, "url"),
+        .branch = kind_text(source, "branch"),
+        .commit = kind_text(source, "commit"),
         .rev = spec_number(source, "rev"),
         .server = str_of(place->server),
-        .token = target_text(spec, "token") };
+        .token = kind_text(spec, "token") };
     if (from->archive.len == 0)
-        from->archive = target_text(spec, "archive");
+        from->archive = kind_text(spec, "archive");
     if (from->rev == 0)
         from->rev = spec_number(spec, "rev");
 }
@@ -251,28 +251,28 @@ static void job_artifacts(const json_t *patterns, struct arena *arena, struct jo
             out->artifacts[k++] = str_dupz(arena, str_of(json_string_value(json_array_get(patterns, i))));
 }
 
-void target_job(
+void kind_job(
     const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena, struct job *out)
 {
     *out = (struct job){
         .task = task, .fence = fence, .log_bytes_max = place->log_bytes_max, .grace_ms = place->grace_ms
     };
-    const struct target *target = NULL;
-    for (size_t i = 0; i < sizeof targets / sizeof *targets && !target; i++)
-        target = targets[i]->fits(spec) ? targets[i] : NULL;
-    if (!target) {
+    const struct kind *kind = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !kind; i++)
+        kind = kinds[i]->fits(spec) ? kinds[i] : NULL;
+    if (!kind) {
         out->refusal = STR("the task has neither a command nor a script");
         out->refusal_exit = 126;
         return;
     }
     out->holds = json_is_true(json_object_get(spec, "holds"));
     out->timeout_ms = spec_number(spec, "timeout_ms");
-    if (json_is_integer(json_object_get(spec, "grace_ms"))) /* none at all is a wish too */
+    if (json_is_integer(json_object_get(spec, "grace_ms"))) /* none at all is a request too */
         out->grace_ms = spec_number(spec, "grace_ms");
     job_limits(json_object_get(spec, "limits"), &out->limits);
     job_checkout(spec, place, out);
     job_artifacts(json_object_get(spec, "artifacts"), arena, out);
-    out->strict = str_eqz(target_text(spec, "sandbox"), "strict");
+    out->strict = str_eqz(kind_text(spec, "sandbox"), "strict");
     const json_t *needs = json_object_get(spec, "needs"), *data = json_object_get(spec, "data");
     if (json_object_size(needs) > 0)
         out->needs = json_text(arena, needs, false);
@@ -280,9 +280,9 @@ void target_job(
         out->input = str_fmt(arena, "%.*s\n", STR_ARG(json_text(arena, data, false)));
 
     struct environment env = { .arena = arena };
-    const char *io = target->io ? target->io : str_dupz(arena, str_fmt(arena, "%s/io", place->dir));
+    const char *io = kind->io ? kind->io : str_dupz(arena, str_fmt(arena, "%s/io", place->dir));
     environment_put(&env, STR("PATH"), str_of(place->path));
-    environment_put(&env, STR("HOME"), target->home ? str_of(target->home) : str_fmt(arena, "%s/work", place->dir));
+    environment_put(&env, STR("HOME"), kind->home ? str_of(kind->home) : str_fmt(arena, "%s/work", place->dir));
     environment_put(&env, STR("LANG"), str_of(place->lang));
     put_object(&env, json_object_get(spec, "env"), NULL, NULL);
     struct needs_left left = { 0 };
@@ -290,7 +290,7 @@ void target_job(
     put_needs(&env, spec, false, &left);
     out->note = needs_note(arena, &left);
     put_weir(&env, spec, task, fence, place, io);
-    target->prepare(spec, place, &env, out);
+    kind->prepare(spec, place, &env, out);
     if (out->strict)
         limits_strict(&out->limits);
 }

@@ -1,8 +1,8 @@
-/* tree: one pass over /proc makes a table of (pid, parent, group); everything else works on that table.
+/* process_tree: one pass over /proc fills a table of (pid, parent, group); everything else works on that table.
  *
- * Promises never to signal pid 1, this process, or what isn't a descendant in the picture. A process that vanished
- * between the picture and the signal is no fault. /proc that can't be read gives an empty picture. */
-#include "exec/tree.h"
+ * Promises never to signal pid 1, this process, or a process that isn't a descendant in the table. A process that ended
+ * between the pass and the signal is no fault. If /proc can't be read the table is empty. */
+#include "exec/process_tree.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -16,18 +16,18 @@
 
 #include "base/arena.h"
 
-struct tree_row {
+struct process_row {
     pid_t pid, parent, group;
     bool chosen;
 };
-struct tree {
+struct process_tree {
     struct arena arena;
-    struct tree_row *rows;
+    struct process_row *rows;
     size_t n, cap;
 };
 
 /* "PID (any name) S PPID PGRP ...": the name may hold anything, so the last bracket counts. */
-static bool row_read(int proc, const char *pid, struct tree_row *out)
+static bool row_read(int proc, const char *pid, struct process_row *out)
 {
     char path[32], text[512];
     snprintf(path, sizeof path, "%.16s/stat", pid);
@@ -50,13 +50,13 @@ static bool row_read(int proc, const char *pid, struct tree_row *out)
     return true;
 }
 
-static void tree_take(struct tree *tree)
+static void process_tree_read(struct process_tree *tree)
 {
     DIR *proc = opendir("/proc");
     if (!proc)
         return;
     for (struct dirent *entry; (entry = readdir(proc));) {
-        struct tree_row row;
+        struct process_row row;
         if (isdigit((unsigned char)entry->d_name[0]) && row_read(dirfd(proc), entry->d_name, &row))
             *ARENA_PUSH(&tree->arena, tree->rows, tree->n, tree->cap) = row;
     }
@@ -65,11 +65,11 @@ static void tree_take(struct tree *tree)
 
 static int row_compare(const void *a, const void *b)
 {
-    pid_t left = ((const struct tree_row *)a)->pid, right = ((const struct tree_row *)b)->pid;
+    pid_t left = ((const struct process_row *)a)->pid, right = ((const struct process_row *)b)->pid;
     return (left > right) - (left < right);
 }
 
-static void tree_choose(struct tree *tree, pid_t root)
+static void process_tree_choose(struct process_tree *tree, pid_t root)
 {
     if (tree->n > 0)
         qsort(tree->rows, tree->n, sizeof *tree->rows, row_compare);
@@ -78,25 +78,25 @@ static void tree_choose(struct tree *tree, pid_t root)
     for (bool changed = true; changed;) {
         changed = false;
         for (size_t i = 0; i < tree->n; i++) {
-            struct tree_row *row = &tree->rows[i];
+            struct process_row *row = &tree->rows[i];
             if (row->chosen)
                 continue;
-            struct tree_row key = { .pid = row->parent };
-            const struct tree_row *parent = bsearch(&key, tree->rows, tree->n, sizeof key, row_compare);
+            struct process_row key = { .pid = row->parent };
+            const struct process_row *parent = bsearch(&key, tree->rows, tree->n, sizeof key, row_compare);
             if (row->parent == root || (parent && parent->chosen))
                 row->chosen = changed = true;
         }
     }
 }
 
-size_t tree_signal(pid_t root, int signo, pid_t spare)
+size_t process_tree_signal(pid_t root, int signo, pid_t spare)
 {
-    struct tree tree = { 0 };
+    struct process_tree tree = { 0 };
     size_t n = 0;
-    tree_take(&tree);
-    tree_choose(&tree, root);
+    process_tree_read(&tree);
+    process_tree_choose(&tree, root);
     for (size_t i = 0; i < tree.n; i++) {
-        struct tree_row *row = &tree.rows[i];
+        struct process_row *row = &tree.rows[i];
         if (row->chosen && row->pid > 1 && row->pid != getpid() && (spare == 0 || row->group != spare))
             n += kill(row->pid, signo) == 0;
     }
@@ -105,7 +105,7 @@ size_t tree_signal(pid_t root, int signo, pid_t spare)
 }
 
 /* By its command line: "sh .../hooks/post-receive", "weir notify ARCHIVE REV". */
-static bool row_is_hook(const struct tree_row *row)
+static bool row_is_hook(const struct process_row *row)
 {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)row->pid);
@@ -122,12 +122,12 @@ static bool row_is_hook(const struct tree_row *row)
     return memmem(text, (size_t)n, "hooks/post-", 11) != NULL;
 }
 
-bool tree_has_hook(pid_t root)
+bool process_tree_has_hook(pid_t root)
 {
-    struct tree tree = { 0 };
+    struct process_tree tree = { 0 };
     bool found = false;
-    tree_take(&tree);
-    tree_choose(&tree, root);
+    process_tree_read(&tree);
+    process_tree_choose(&tree, root);
     for (size_t i = 0; i < tree.n && !found; i++)
         found = tree.rows[i].chosen && row_is_hook(&tree.rows[i]);
     arena_release(&tree.arena);
@@ -172,7 +172,7 @@ static size_t kill_marked_once(const char *mark, char *space, size_t size)
     return n;
 }
 
-bool tree_kill_marked(const char *fence)
+bool process_tree_kill_marked(const char *fence)
 {
     enum { ROUNDS = 200, ENVIRON_MAX = 1 << 20 };
     char mark[256];
@@ -188,10 +188,10 @@ bool tree_kill_marked(const char *fence)
     return left == 0;
 }
 
-void tree_kill_strays(const pid_t *known, size_t n)
+void process_tree_kill_strays(const pid_t *known, size_t n)
 {
-    struct tree tree = { 0 };
-    tree_take(&tree);
+    struct process_tree tree = { 0 };
+    process_tree_read(&tree);
     for (size_t i = 0; i < tree.n; i++) {
         bool stray = tree.rows[i].parent == getpid();
         for (size_t k = 0; k < n && stray; k++)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "exec/target.h"
+#include "exec/kind.h"
 
 static char own0[] = "PATH=/own", own1[] = "OWN=1";
 static char *own[] = { own0, own1, NULL };
@@ -44,7 +44,7 @@ static void one(const char *text, const char *program, const char *argv, const c
     assert_non_null(spec);
     struct place place = place_of(program);
     buf_init(&words, 1 << 20);
-    target_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    kind_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_true(str_eqz(job.refusal, refusal));
     if (argv) {
         joined(&words, job.argv);
@@ -129,7 +129,7 @@ static void archives(void **state)
                    "\"artifacts\":[\"x\",\"y/*\"],\"params\":{\"a-b\":\"c\"},\"source\":{\"archive\":\"ark\","
                    "\"kind\":\"git\",\"url\":\"/r\",\"rev\":3,\"commit\":\"abc\",\"prev\":2}}",
             0, NULL);
-    target_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    kind_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.checkout.kind, ARCHIVE_GIT);
     assert_int_equal(job.checkout.rev, 3);
     assert_true(
@@ -147,7 +147,7 @@ static void archives(void **state)
     }
     assert_true(prev && param);
     json_object_set_new(spec, "checkout", json_false());
-    target_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    kind_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.checkout.kind, ARCHIVE_NONE);
     json_decref(spec);
     arena_release(&arena);
@@ -164,7 +164,7 @@ static void numbers(void **state)
         "\"cpu_s\":7,\"files\":6,"
         "\"file_bytes\":5},\"needs\":{\"b\":{\"outputs\":{\"x\":\"y\"}}},\"data\":{\"k\":[1]}}",
         0, NULL);
-    target_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    kind_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.timeout_ms, 1500);
     assert_int_equal(job.grace_ms, 0);
     assert_true(job.holds);

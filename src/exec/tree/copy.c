@@ -1,5 +1,5 @@
 /* copy: see copy.h. A walk with one pair of descriptors for each level; nothing is synced. */
-#include "exec/copy.h"
+#include "exec/tree/copy.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,14 +1,14 @@
-/* agent: the executor daemon: it registers with a server, keeps one long poll open, has granted tasks run in its seats
- * (seat.h), streams their logs and reports their ends.
+/* agent: the executor daemon. It registers with a server, keeps one long poll open, has shims run the granted tasks
+ * (shim_handle.h), streams their logs and reports their ends.
  *
  * Everything happens on one loop in one thread. The agent may die at any moment: what it must not forget is in the
- * seats' directories, written by it before a job starts and by the shim before it is told. */
+ * shims' directories, written by the agent before a job starts and by the shim before it reports an end. */
 #ifndef WEIR_EXEC_AGENT_H
 #define WEIR_EXEC_AGENT_H
 
 #include "base/list.h"
-#include "exec/seat.h"
-#include "exec/target.h"
+#include "exec/shim/shim_handle.h"
+#include "exec/kind.h"
 #include "io/client.h"
 #include "io/loop.h"
 
@@ -44,8 +44,8 @@ struct poll_call {
     struct list_node node; /* of agent.calls */
     struct agent *agent;
     int64_t seq, sent_ms, wait_ms;
-    bool quick;         /* carries ends: answered at once, never parked */
-    struct seat **told; /* seats whose end it carries, in order */
+    bool quick;                /* carries ends: answered at once, never parked */
+    struct shim_handle **told; /* handles whose end it carries, in order */
     size_t n_told;
     unsigned unread; /* answers to it that brought nothing */
 };
@@ -96,8 +96,8 @@ struct agent {
     int64_t job_us;        /* how long a job takes these days; 0: not known */
     unsigned jobs_timed;
 
-    struct seat **seats;
-    size_t n_seats;
+    struct shim_handle **handles;
+    size_t n_handles;
     struct arena scratch;
 };
 
@@ -109,35 +109,36 @@ bool agent_poll_if_due(
 void agent_register(struct agent *agent); /* poll.c */
 void agent_answered(struct agent *agent, int64_t sent_ms);
 void agent_failed(struct agent *agent, const char *what, const struct err *err);
-struct seat *agent_find(struct agent *agent, struct str fence);
-struct seat *agent_seat(struct agent *agent);              /* an idle one, or a new one; NULL: none can be made */
-void agent_timed(struct agent *agent, int64_t started_us); /* a job has ended */
-void agent_forget_ahead(struct agent *agent);              /* poll.c: grants that wait go back, by not being renewed */
-void agent_check_end(struct agent *agent);                 /* is there a reason to end, and nothing left to do? */
-struct place agent_place(const struct agent *agent, const struct seat *seat);
+struct shim_handle *agent_find(struct agent *agent, struct str fence);
+struct shim_handle *agent_idle_handle(struct agent *agent); /* an idle one, or a new one; NULL: none can be made */
+void agent_timed(struct agent *agent, int64_t started_us);  /* a job has ended */
+void agent_forget_ahead(struct agent *agent);               /* poll.c: grants that wait go back, by not being renewed */
+void agent_check_end(struct agent *agent);                  /* is there a reason to end, and nothing left to do? */
+struct place agent_place(const struct agent *agent, const struct shim_handle *handle);
 
 /* send.c: the files that a job keeps, one after the other, before its end is told */
-void send_begin(struct seat *seat); /* the job has ended: what is there? */
-bool send_done(const struct seat *seat);
-void send_next(struct seat *seat); /* the next piece, when no request of the seat is on its way */
-char *send_path(const struct seat *seat, struct arena *arena); /* of the request with that piece */
-void send_add(struct seat *seat, const char *hash);   /* the server has taken the whole file: the finish lists it */
-void send_item(struct seat *seat, struct json *json); /* `artifacts` of its finish */
-void send_forget(struct seat *seat);
+void send_begin(struct shim_handle *handle); /* the job has ended: what is there? */
+bool send_done(const struct shim_handle *handle);
+void send_next(struct shim_handle *handle); /* the next piece, when no request of the handle is on its way */
+char *send_path(const struct shim_handle *handle, struct arena *arena); /* of the request with that piece */
+void send_add(
+    struct shim_handle *handle, const char *hash); /* the server has taken the whole file: the finish lists it */
+void send_item(struct shim_handle *handle, struct json *json); /* `artifacts` of its finish */
+void send_forget(struct shim_handle *handle);
 
 /* report.c */
-void report_later(struct seat *seat, int64_t ms);
+void report_later(struct shim_handle *handle, int64_t ms);
 int64_t report_backoff(unsigned tries);
-void report_log(struct seat *seat);    /* sends what is there and may be sent now */
-void report_forget(struct seat *seat); /* stops whatever is under way for the seat's job */
+void report_log(struct shim_handle *handle);    /* sends what is there and may be sent now */
+void report_forget(struct shim_handle *handle); /* stops whatever is under way for the handle's job */
 /* so many bytes of its log were to be stored before the end that was told */
-int64_t report_before_end(const struct seat *seat);
-void report_doubt(struct seat *seat);       /* the server failed: what it had not made durable may be gone with it */
-bool report_ready(const struct seat *seat); /* its end can go into the next poll */
-void report_item(struct seat *seat, struct json *json);
+int64_t report_before_end(const struct shim_handle *handle);
+void report_doubt(struct shim_handle *handle); /* the server failed: what it had not made durable may be gone with it */
+bool report_ready(const struct shim_handle *handle); /* its end can go into the next poll */
+void report_item(struct shim_handle *handle, struct json *json);
 bool report_unreadable(int status); /* the server says by it that it can't read what it was sent */
-void report_result(struct seat *seat, int status, struct str code);
+void report_result(struct shim_handle *handle, int status, struct str code);
 /* report_note: a line of ours behind an ended job's log. */
-void report_note(struct seat *seat, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void report_note(struct shim_handle *handle, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,35 +1,35 @@
-/* seat: the agent's side of one shim: its directory DIR/shims/N, its process, and the job it runs.
+/* shim_handle: the agent's side of one shim: its directory DIR/shims/N, its process, and the job it runs.
  *
- * A seat outlives agents: seat_find_all opens every directory that an earlier agent left, adopts the shims that live
- * and takes over what the dead ones wrote. A job whose shim died without a word is lost; its processes are killed
- * before anybody is told. */
-#ifndef WEIR_EXEC_SEAT_H
-#define WEIR_EXEC_SEAT_H
+ * Directories and shims outlive agents: shim_handle_find_all opens every directory that an earlier agent left, adopts
+ * the shims that live and reports what the dead ones recorded. A job whose shim died without recording its end is
+ * lost; the agent kills its processes before it reports that. */
+#ifndef WEIR_EXEC_SHIM_HANDLE_H
+#define WEIR_EXEC_SHIM_HANDLE_H
 
 #include <jansson.h>
 
 #include "exec/job.h"
-#include "exec/keep.h"
-#include "exec/wire.h"
+#include "exec/artifacts.h"
+#include "exec/shim/shim_message.h"
 #include "io/client.h"
 #include "io/loop.h"
 #include "text/json.h"
 
 struct agent;
 
-enum seat_state {
-    SEAT_EMPTY,    /* no shim, no job */
-    SEAT_IDLE,     /* a shim that waits */
-    SEAT_RUNNING,  /* started; also while the shim ends it */
-    SEAT_ENDED,    /* the status is known, the server doesn't have it yet */
-    SEAT_SETTLING, /* the server has it, but not yet all of the log for good */
-    SEAT_DROPPED,  /* nobody wants the result: dies, then idle */
+enum shim_handle_state {
+    HANDLE_EMPTY,    /* no shim, no job */
+    HANDLE_IDLE,     /* a shim that waits */
+    HANDLE_RUNNING,  /* started; also while the shim ends it */
+    HANDLE_ENDED,    /* the status is known, the server doesn't have it yet */
+    HANDLE_SETTLING, /* the server has it, but not yet all of the log for good */
+    HANDLE_DROPPED,  /* nobody wants the result: dies, then idle */
 };
 
-struct seat {
+struct shim_handle {
     struct agent *agent;
     unsigned number;
-    enum seat_state state;
+    enum shim_handle_state state;
     char *dir;
     int dir_fd, job_fd, log_fd, status_fd;
     pid_t pid;           /* the shim, if it is our child; 0: it isn't, or there is none */
@@ -47,13 +47,13 @@ struct seat {
     int64_t started_us; /* boot time of START; 0: by an earlier agent */
     struct status status;
 
-    int64_t spool_bytes;     /* in the log file, as far as told */
+    int64_t log_bytes;       /* in the log file, as far as told */
     int64_t stored, durable; /* at the server */
     int64_t settle_bytes;    /* SETTLING: this much of it must be durable */
     bool probe;              /* what the server has isn't known: ask with one byte */
     bool log_dead;           /* the server won't take this log; the end is reported without */
-    struct arena kept_arena; /* what its job wants kept, see keep.h and send.c */
-    struct kept *kept;
+    struct arena kept_arena; /* what its job wants kept, see artifacts.h and send.c */
+    struct artifact *kept;
     size_t n_kept, kept_at; /* kept_at: the one that is being sent */
     int64_t kept_offset;
     bool wants, keeps;    /* its job has patterns; the finish lists what was sent */
@@ -72,17 +72,19 @@ struct seat {
     int64_t inline_from;  /* offset of the log bytes that this poll carries; -1: none */
 };
 
-struct seat *seat_new(struct agent *agent, unsigned number, struct err *err);
-void seat_free(struct seat *seat); /* leaves the shim alone: it ends by itself when it has nothing to do */
-bool seat_find_all(struct agent *agent, struct err *err);
+struct shim_handle *shim_handle_new(struct agent *agent, unsigned number, struct err *err);
+void shim_handle_free(
+    struct shim_handle *handle); /* leaves the shim alone: it ends by itself when it has nothing to do */
+bool shim_handle_find_all(struct agent *agent, struct err *err);
 
-/* seat_start: writes the record and says START; spawns a shim first when there is none. */
-bool seat_start(struct seat *seat, int64_t task, struct str fence, const json_t *spec, struct err *err);
-void seat_signal(struct seat *seat, int signo, int64_t grace_ms, enum outcome outcome);
-bool seat_needs_lease(const struct seat *seat); /* its job dies with the lease */
-void seat_lease(struct seat *seat);   /* tells the shim of a job that must not outlive its lease when that is */
-void seat_drop(struct seat *seat);    /* kill and forget */
-void seat_release(struct seat *seat); /* everything of its job is at the server */
-void seat_retire(struct seat *seat);  /* an idle shim ends */
+/* shim_handle_start: writes the record and says START; spawns a shim first when there is none. */
+bool shim_handle_start(struct shim_handle *handle, int64_t task, struct str fence, const json_t *spec, struct err *err);
+void shim_handle_signal(struct shim_handle *handle, int signo, int64_t grace_ms, enum outcome outcome);
+bool shim_handle_needs_lease(const struct shim_handle *handle); /* its job dies with the lease */
+void shim_handle_lease(
+    struct shim_handle *handle); /* tells the shim of a job that must not outlive its lease when that is */
+void shim_handle_drop(struct shim_handle *handle);    /* kill and forget */
+void shim_handle_release(struct shim_handle *handle); /* everything of its job is at the server */
+void shim_handle_retire(struct shim_handle *handle);  /* an idle shim ends */
 
 #endif

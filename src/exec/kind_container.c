@@ -1,7 +1,7 @@
-/* target_container: a task with an image runs through podman or docker. The client's life isn't the container's: it
+/* kind_container: a task with an image runs through podman or docker. The client's life isn't the container's: it
  * writes the container's id to io/cid, and the shim ends and removes the container by that id. An image that isn't here
  * is pulled; what comes of that is the container program's word, in the job's log. */
-#include "exec/target.h"
+#include "exec/kind.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ static void container_words(const json_t *spec, const struct place *place, struc
         struct str word = secret ? STR("--env=WEIR_TOKEN") : str_fmt(arena, "--env=%s", env->list[i]);
         *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, word);
     }
-    *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, target_text(spec, "image"));
+    *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, kind_text(spec, "image"));
 }
 
 /* The client runs with the executor's own environment, marked so that its processes can be found if the shim dies. */
@@ -71,7 +71,7 @@ static char **client_environment(const struct place *place, struct str fence, st
 static void container_prepare(const json_t *spec, const struct place *place, struct environment *env, struct job *job)
 {
     struct arena *arena = env->arena;
-    struct str image = target_text(spec, "image");
+    struct str image = kind_text(spec, "image");
     if (!place->container) {
         refuse(job, 127, STR("the task has an image, and neither podman nor docker is here"));
         return;
@@ -82,12 +82,12 @@ static void container_prepare(const json_t *spec, const struct place *place, str
     }
     struct environment words = { .arena = arena };
     container_words(spec, place, env, job, &words);
-    char **command = target_argv(spec, arena, 0);
+    char **command = kind_argv(spec, arena, 0);
     for (size_t i = 0; command && command[i]; i++)
         *ARENA_PUSH(arena, words.list, words.n, words.cap) = command[i];
     if (!command && json_is_string(json_object_get(spec, "script"))) {
-        struct str shell = target_text(spec, "shell");
-        job->script = target_text(spec, "script");
+        struct str shell = kind_text(spec, "shell");
+        job->script = kind_text(spec, "script");
         if (job->script.len == 0)
             job->script = STR("\n");
         *ARENA_PUSH(arena, words.list, words.n, words.cap) = str_dupz(arena, shell.len > 0 ? shell : STR("sh"));
@@ -95,12 +95,12 @@ static void container_prepare(const json_t *spec, const struct place *place, str
     }
     *ARENA_PUSH(arena, words.list, words.n, words.cap) = NULL;
     job->argv = words.list;
-    job->envp = client_environment(place, job->fence, target_text(spec, "token"), arena);
+    job->envp = client_environment(place, job->fence, kind_text(spec, "token"), arena);
     job->strict = false;       /* the container is the sandbox, with what was added above */
     job->checkout.copy = true; /* the container program lives in namespaces of its own: it needs plain folders */
     job->container = str_dupz(arena, str_of(place->container));
 }
 
-const struct target target_container = {
+const struct kind kind_container = {
     .name = "container", .home = "/work", .io = "/weir", .fits = container_fits, .prepare = container_prepare
 };
