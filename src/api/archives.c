@@ -55,21 +55,9 @@ bool archive_missing(
     return true;
 }
 
-static void schedules_render(struct json *json, const struct schedule *schedules, size_t n)
+static void schedule_render(struct json *json, const struct schedule *schedule)
 {
-    json_array_begin(json);
-    for (size_t i = 0; i < n; i++) {
-        const struct schedule *schedule = &schedules[i];
-        ANSWER_WRITE(ANSWER_Schedule);
-    }
-    json_array_end(json);
-}
-
-static void notify_render(struct call *call, struct json *json)
-{
-    struct watch *watch = call->api->config.watch;
-    if (watch != NULL && watch_notify_path(watch) != NULL)
-        json_put_z(json, "notify", watch_notify_path(watch));
+    ANSWER_WRITE(ANSWER_Schedule);
 }
 
 /* watcher_render: how the following of a repository goes. */
@@ -116,52 +104,29 @@ void serve_archives_get(struct call *call)
     archive_show(call);
 }
 
-/* archives_render: those of a page; *out_next: where the next one begins, 0: there is none. */
-static bool archives_render(struct call *call, struct json *json, int64_t before, int64_t limit, int64_t *out_next)
-{
-    struct archive_view *views;
-    size_t n, most = (size_t)limit;
-    *out_next = 0;
-    if (!reader_archives_page(
-            call->api->config.reader, &call->arena, call->actor.tenant, before, most + 1, &views, &n, &call->err))
-        return false;
-    if (n > most)
-        *out_next = views[most - 1].archive.lane;
-    for (size_t i = 0; i < n && i < most; i++)
-        if (!archive_render(call, json, &views[i]))
-            return false;
-    return true;
-}
-
 void serve_archives_list(struct call *call)
 {
-    int64_t limit = LIST_MAX, before = 0, next;
+    int64_t limit = LIST_MAX, before = 0;
     bool notify = false;
+    struct archive_view *views;
+    size_t n;
     call_param_limit(call, LIST_MAX, &limit);
     call_param_i64(call, "cursor", 1, INT64_MAX, &before);
     call_param_flag(call, "notify", &notify);
-    if (call->err.code != ERR_none) {
+    if (call->err.code != ERR_none || !reader_archives_page(call->api->config.reader, &call->arena, call->actor.tenant,
+                                          before, (size_t)limit + 1, &views, &n, &call->err)) {
         call_problem(call);
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "archives");
-    json_array_begin(&json);
-    bool good = archives_render(call, &json, before, limit, &next);
-    json_array_end(&json);
-    json_key(&json, "next");
-    if (good && next > 0)
-        json_str(&json, str_fmt(&call->arena, "%lld", (long long)next));
-    else
-        json_nil(&json);
-    if (notify)
-        notify_render(call, &json);
-    json_object_end(&json);
-    if (good)
-        call_answer(call, 200);
-    else
-        call_problem(call);
+    struct str next = { 0 };
+    if (n > (size_t)limit)
+        next = call_cursor(call, views[(n = (size_t)limit) - 1].archive.lane);
+    struct watch *watch = call->api->config.watch;
+    const char *socket = notify && watch != NULL ? watch_notify_path(watch) : NULL;
+    struct json out = json_to(&call->out), *json = &out;
+    bool good = true;
+    ANSWER_WRITE(ANSWER_ArchiveList);
+    call_end(call, good, 200);
 }
 
 /* --- adding --- */
@@ -344,9 +309,7 @@ void serve_archives_create(struct call *call)
 static void archive_removed(struct call *call)
 {
     watch_tell(call, call->command.in.archive.name);
-    struct json out = json_to(&call->out), *json = &out;
-    ANSWER_WRITE(ANSWER_ArchiveRemoved);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_ArchiveRemoved);
 }
 
 void serve_archives_remove(struct call *call)
@@ -367,15 +330,9 @@ void serve_archives_remove(struct call *call)
 
 static void revision_skipped(struct call *call)
 {
+    const struct revision row = { .rev = call->command.in.archive.rev, .state = REVISION_SKIPPED };
     watch_tell(call, call->command.in.archive.name);
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_str(&json, "archive", call->command.in.archive.name);
-    json_put_i64(&json, "rev", call->command.in.archive.rev);
-    json_put_z(&json, "state", revision_state_name(REVISION_SKIPPED));
-    json_put_str(&json, "reason", call->command.in.archive.reason);
-    json_object_end(&json);
-    call_answer(call, 200);
+    revision_answer(call, 200, call->command.in.archive.name, &row, call->command.in.archive.reason);
 }
 
 /* skip_is_early: a revision that its repository hasn't got yet can't be given up: the commit that comes would be lost.

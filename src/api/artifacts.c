@@ -213,14 +213,9 @@ static void seal_work(struct aside *aside)
 
 static void piece_answer(struct call *call, const struct artifact_piece *piece)
 {
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_str(&json, "name", piece->name);
-    json_put_i64(&json, "bytes", piece->last ? piece->blob.bytes : piece->offset + (int64_t)piece->bytes.len);
-    if (piece->last)
-        json_put_z(&json, "sha256", piece->blob.hex);
-    json_object_end(&json);
-    call_answer(call, 200);
+    struct str name = piece->name, hex = piece->last ? str_of(piece->blob.hex) : (struct str){ 0 }, mode = { 0 };
+    int64_t bytes = piece->last ? piece->blob.bytes : piece->offset + (int64_t)piece->bytes.len;
+    ANSWER_CALL(200, ANSWER_Artifact);
 }
 
 static void piece_done(struct aside *aside)

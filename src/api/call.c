@@ -146,6 +146,14 @@ void call_problem(struct call *call)
     call_answer_as(call, err_http(call->err.code), "application/problem+json", buf_str(&call->out), headers);
 }
 
+void call_end(struct call *call, bool good, int status)
+{
+    if (good)
+        call_answer(call, status);
+    else
+        call_problem(call);
+}
+
 void call_refuse(struct call *call, enum err_code code, const char *fmt, ...)
 {
     char text[sizeof call->err.text];
@@ -343,16 +351,9 @@ bool call_page(struct call *call, int64_t from, struct list_page *out)
     return false;
 }
 
-void call_next(struct call *call, struct json *json, bool more, int64_t last)
+struct str call_cursor(struct call *call, int64_t last)
 {
-    json_array_end(json);
-    json_key(json, "next");
-    if (more)
-        json_str(json, str_fmt(&call->arena, "%lld", (long long)last));
-    else
-        json_nil(json);
-    json_object_end(json);
-    call_answer(call, 200);
+    return str_fmt(&call->arena, "%lld", (long long)last);
 }
 
 bool call_param_flag(struct call *call, const char *name, bool *out)

@@ -193,7 +193,8 @@ struct call *call_new(struct api *api, struct http_request *request);
 void call_answer(struct call *call, int status); /* call->out as JSON */
 void call_answer_as(
     struct call *call, int status, const char *content_type, struct str body, const char *const *headers);
-void call_problem(struct call *call); /* call->err */
+void call_problem(struct call *call);                    /* call->err */
+void call_end(struct call *call, bool good, int status); /* call_answer, or call_problem if not good */
 void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
 void call_stream_end(struct call *call);
@@ -221,10 +222,11 @@ bool call_idempotency(struct call *call);
 bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t max, int64_t *out);
 bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
 /* call_page: `limit` and `cursor` of a list whose first page begins behind `from`. The page has room for one row more
- * than is shown: if that one comes, there is a next page. False: answered. call_next: ends the array and the answer. */
+ * than is shown: if that one comes, there is a next page. False: answered. call_cursor: of the page that begins behind
+ * the row `last`. */
 enum { PAGE_MAX = 1000 };
 bool call_page(struct call *call, int64_t from, struct list_page *out);
-void call_next(struct call *call, struct json *json, bool more, int64_t last);
+struct str call_cursor(struct call *call, int64_t last);
 bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one is `most`: `next` leads on */
 bool call_param_flag(struct call *call, const char *name, bool *out);
 
@@ -307,9 +309,14 @@ void names_release(struct api *api);
 
 /* --- render (render.c) --- */
 void render_known(struct json *json, const char *key, int64_t n); /* below 0: null */
+void render_number(struct json *json, const char *key, double n);
+void render_text_or_null(struct json *json, const char *key, struct str text); /* empty: null */
+void render_outcome(struct json *json, const char *key, enum outcome outcome); /* none: null */
 void render_state(struct json *json, const char *key, enum task_state state);
-/* member `key`, an object */
+/* a task's key as an object, and as text */
 void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task);
+void render_key_text(
+    struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task);
 void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
 /* it was there already, by its unique key */
 void render_task_existing(struct api *api, struct json *json, const struct task_view *view);
@@ -324,8 +331,7 @@ void render_event(const struct call *call, struct json *json, const struct event
 void render_executor(
     struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
 
-/* render_lane: the fields of an open object: pause and, but for `all`, counts. */
-void render_lane(struct json *json, const struct lane *lane);
+void render_counts(struct json *json, const struct lane *lane); /* its tasks by state (lanes.c) */
 
 /* --- archives (archives.c) --- */
 /* call_archive: the archive that call->arg names; false: answered. A removed one isn't there; call_archive_any gives it
@@ -335,6 +341,10 @@ bool call_archive_any(struct call *call, struct archive_view *out);
 /* archive_missing: the first revision that isn't there while younger ones are; 0: none. */
 bool archive_missing(
     struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err);
+
+/* revision_answer: (revisions.c) what is noted of it; of one without a state only its number. reason: why it was
+ * skipped. */
+void revision_answer(struct call *call, int status, struct str archive, const struct revision *row, struct str reason);
 
 /* --- workflows of posted revisions (posted_workflow.c) --- */
 void posted_workflows_release(struct api *api);
@@ -373,7 +383,7 @@ bool finish_read(const struct fence_key *key, struct arena *arena, const struct 
     int64_t task, struct finish_item *out, struct err *err);
 bool finish_read_list(const struct fence_key *key, struct arena *arena, const struct doc_node *list, struct str path,
     struct finish_item **out, size_t *out_n, struct err *err);
-void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
+void render_finish(struct json *json, const struct finish_item *item); /* how it was judged */
 
 /* --- executors (executors.c) --- */
 bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */

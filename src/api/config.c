@@ -33,16 +33,6 @@ static void keys_read(const struct site_key *rows, size_t n, struct site_key *ou
     }
 }
 
-static void text_render(struct call *call, struct json *json, const struct site_key *keys)
-{
-    struct buf text;
-    buf_init(&text, SIZE_MAX);
-    for (size_t k = 0; k < SITE_KEYS; k++)
-        site_yaml(&text, &call->arena, k, keys[k].body);
-    json_put_str(json, "text", buf_str(&text));
-    buf_release(&text);
-}
-
 void config_differs_render(struct call *call, struct json *json, struct str server, int64_t differs)
 {
     for (size_t k = 0; k < SITE_KEYS; k++)
@@ -56,41 +46,34 @@ void config_differs_render(struct call *call, struct json *json, struct str serv
         }
 }
 
-/* differs_all: of the server that answers as it is now, of the others that live as their rows say. */
-static void differs_all(struct call *call, struct json *json, const struct server_row *rows, size_t n)
-{
-    const struct api_config *config = &call->api->config;
-    config_differs_render(call, json, str_of(config->server_name), engine_site_differs(config->engine));
-    for (size_t i = 0; i < n; i++)
-        if (!str_eqz(rows[i].name, config->server_name) && server_lives(call->api, &rows[i]))
-            config_differs_render(call, json, rows[i].name, rows[i].differs);
-}
-
 struct config_read {
     struct site_key keys[SITE_KEYS];
     struct server_row *servers;
     size_t n_servers;
 };
 
+/* differs_render: of the server that answers as it is now, of the others that live as their rows say. */
+static void differs_render(struct call *call, struct json *json, const struct config_read *read)
+{
+    const struct api_config *config = &call->api->config;
+    json_array_begin(json);
+    config_differs_render(call, json, str_of(config->server_name), engine_site_differs(config->engine));
+    for (size_t i = 0; i < read->n_servers; i++)
+        if (!str_eqz(read->servers[i].name, config->server_name) && server_lives(call->api, &read->servers[i]))
+            config_differs_render(call, json, read->servers[i].name, read->servers[i].differs);
+    json_array_end(json);
+}
+
 static void config_show(struct call *call)
 {
     const struct config_read *read = call->state;
-    const struct site_key *keys = read->keys;
-    servers_take(call->api, read->servers, read->n_servers);
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "keys");
-    json_array_begin(&json);
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
     for (size_t k = 0; k < SITE_KEYS; k++)
-        key_render(&json, &keys[k]);
-    json_array_end(&json);
-    text_render(call, &json, keys);
-    json_key(&json, "warnings");
-    json_array_begin(&json);
-    differs_all(call, &json, read->servers, read->n_servers);
-    json_array_end(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+        site_yaml(&text, &call->arena, k, read->keys[k].body);
+    servers_take(call->api, read->servers, read->n_servers);
+    ANSWER_CALL(200, ANSWER_Config);
+    buf_release(&text);
 }
 
 void serve_config_get(struct call *call)
@@ -111,46 +94,29 @@ void serve_config_get(struct call *call)
 
 /* --- changed --- */
 
-static void changes_render(
-    struct call *call, struct json *json, const struct site_key *before, const struct site_key *after, size_t key)
+static void change_render(struct json *json, const struct site_change *change)
 {
-    struct site_change *changes;
-    size_t n = site_changes(&call->arena, key, before->body, after->body, &changes);
-    for (size_t i = 0; i < n; i++) {
-        json_object_begin(json);
-        json_put_str(json, "path", changes[i].path);
-        json_key(json, "before");
-        if (changes[i].before.len > 0)
-            json_str(json, changes[i].before);
-        else
-            json_nil(json);
-        json_key(json, "after");
-        if (changes[i].after.len > 0)
-            json_str(json, changes[i].after);
-        else
-            json_nil(json);
-        json_object_end(json);
+    ANSWER_WRITE(ANSWER_ConfigEdit);
+}
+
+static void changes_render(struct call *call, struct json *json)
+{
+    const struct command *command = &call->command;
+    json_array_begin(json);
+    for (size_t k = 0; k < SITE_KEYS; k++) {
+        struct site_change *changes;
+        size_t n =
+            site_changes(&call->arena, k, command->out.site.before[k].body, command->out.site.after[k].body, &changes);
+        for (size_t i = 0; i < n; i++)
+            change_render(json, &changes[i]);
     }
+    json_array_end(json);
 }
 
 static void config_changed(struct call *call)
 {
     const struct command *command = &call->command;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_bool(&json, "dry_run", command->in.site.dry_run);
-    json_key(&json, "changes");
-    json_array_begin(&json);
-    for (size_t k = 0; k < SITE_KEYS; k++)
-        changes_render(call, &json, &command->out.site.before[k], &command->out.site.after[k], k);
-    json_array_end(&json);
-    json_key(&json, "keys");
-    json_array_begin(&json);
-    for (size_t k = 0; k < SITE_KEYS; k++)
-        key_render(&json, &command->out.site.after[k]);
-    json_array_end(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_ConfigChanged);
 }
 
 static bool change_read(struct call *call)

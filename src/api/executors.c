@@ -123,10 +123,8 @@ static struct executor_poll *poll_of(struct api *api, int64_t executor)
 
 static void executor_registered(struct call *call)
 {
-    struct json out = json_to(&call->out), *json = &out;
     poll_of(call->api, call->command.out.reg.id)->last_ms = loop_now(call->api->config.loop);
-    ANSWER_WRITE(ANSWER_Registration);
-    call_answer(call, call->command.status != 0 ? call->command.status : 201);
+    ANSWER_CALL(call->command.status != 0 ? call->command.status : 201, ANSWER_Registration);
 }
 
 void serve_executors_create(struct call *call)
@@ -233,15 +231,6 @@ static void poll_left(struct call *call)
     poll_closed(call);
 }
 
-static void put_or_null(struct json *json, const char *key, int64_t n)
-{
-    json_key(json, key);
-    if (n < 0)
-        json_nil(json);
-    else
-        json_i64(json, n);
-}
-
 /* need_name: as `depends` wrote it; one that another has already is told by its id, so that a document never has a
  * member twice. */
 static struct str need_name(
@@ -263,35 +252,7 @@ static void need_render(struct api *api, struct json *json, const struct need *n
 {
     const struct task *task = &need->task;
     struct str outputs = need->outputs, artifacts = artifacts_split(&outputs);
-    char letter = state_letter(task->state);
-    json_object_begin(json);
-    json_put_i64(json, "id", task->id);
-    json_key(json, "key");
-    buf_reset(&api->scratch);
-    key_add_task(&api->scratch, need->lane_name, need->lane_kind, task);
-    json_str(json, buf_str(&api->scratch));
-    json_put_z(json, "on", need->on_success ? "success" : "finished");
-    json_put_str(json, "state", (struct str){ &letter, 1 });
-    json_key(json, "outcome");
-    if (task->outcome != OUTCOME_none)
-        json_z(json, outcome_name(task->outcome));
-    else
-        json_nil(json);
-    put_or_null(json, "exit", need->exit);
-    put_or_null(json, "signal", need->signal > 0 ? need->signal : -1);
-    json_key(json, "reason");
-    if (task->reason.len > 0)
-        json_str(json, task->reason);
-    else
-        json_nil(json);
-    json_put_i64(json, "attempts", task->attempts);
-    json_key(json, "outputs");
-    json_raw(json, outputs.len > 0 ? outputs : STR("{}"));
-    json_key(json, "artifacts");
-    json_raw(json, artifacts.len > 0 ? artifacts : STR("[]"));
-    if (need->left)
-        json_put_bool(json, "left_out", true);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_Need);
 }
 
 /* needs_render: WEIR_NEEDS of the job; and the names of the tasks whose members are named otherwise, for
@@ -331,103 +292,60 @@ static void needs_render(struct api *api, struct json *json, const struct grant 
     arena_release(&arena);
 }
 
-/* archive_render: what an archive's task is about: its key as an object, and where its files come from. */
-static void archive_render(struct json *json, const struct grant *grant)
+static void source_render(struct json *json, const struct grant *grant)
 {
     const struct grant_source *source = &grant->source;
-    if (grant->lane_kind != LANE_ARCHIVE || source->kind == ARCHIVE_NONE)
-        return;
-    json_key(json, "source");
-    json_object_begin(json);
-    json_put_str(json, "archive", grant->lane_name);
-    json_put_z(json, "kind", archive_kind_name(source->kind));
-    if (source->url.len > 0)
-        json_put_str(json, "url", source->url);
-    json_put_i64(json, "rev", grant->task.rev);
-    if (source->ident.len > 0)
-        json_put_str(json, "commit", source->ident);
-    json_put_i64(json, "prev", source->prev);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_GrantSource);
 }
 
-/* grant_render: the spec is what the engine knows of the task, with the stored body put in as it is. */
-static void grant_render(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms)
+/* spec_render: what the engine knows of the task, with the stored body put in as it is. */
+static void spec_render(struct api *api, struct json *json, const struct grant *grant, const char *sealed)
 {
-    struct fence_sealed fence = fence_seal(&api->fence_key, grant->fence);
-    api->incarnation = grant->fence.incarnation; /* a store that went back in time has taken a new one */
-    json_object_begin(json);
-    json_put_i64(json, "task", grant->task.id);
-    json_put_z(json, "fence", fence.z);
-    json_put_i64(json, "lease_ms", lease_ms);
-    render_key(json, grant->lane_name, grant->lane_kind, &grant->task);
-    archive_render(json, grant);
-    json_key(json, "spec");
-    json_object_begin(json);
-    json_key(json, "key");
-    buf_reset(&api->scratch);
-    key_add_task(&api->scratch, grant->lane_name, grant->lane_kind, &grant->task);
-    json_str(json, buf_str(&api->scratch));
-    json_put_str(json, "name", grant->task.name);
-    json_put_str(json, grant->lane_kind == LANE_ARCHIVE ? "archive" : "queue", grant->lane_name);
-    if (grant->lane_kind == LANE_ARCHIVE)
-        json_put_i64(json, "rev", grant->task.rev);
-    json_put_i64(json, "attempt", grant->task.attempts);
-    json_put_bool(json, "holds", grant->holds_slots);
-    json_put_z(json, "token", job_token_format(api, fence.z).z);
-    needs_render(api, json, grant);
+    bool of_archive = grant->lane_kind == LANE_ARCHIVE;
     struct str body = str_trim(grant->body);
+    json_object_begin(json);
+    ANSWER_Spec(RENDER) needs_render(api, json, grant);
     if (body.len > 2) {
         buf_add_char(json->out, ',');
         buf_add_str(json->out, str_sub(body, 1, body.len - 1));
     }
     json_object_end(json);
-    json_object_end(json);
+}
+
+static void grant_render(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms)
+{
+    struct fence_sealed fence = fence_seal(&api->fence_key, grant->fence);
+    api->incarnation = grant->fence.incarnation; /* a store that went back in time has taken a new one */
+    ANSWER_WRITE(ANSWER_Grant);
 }
 
 static void cancel_render(struct json *json, int64_t task, struct str fence, const char *signal, bool stale)
 {
-    json_object_begin(json);
-    json_put_i64(json, "task", task);
-    json_put_str(json, "fence", fence);
-    json_put_z(json, "signal", signal);
-    if (stale)
-        json_put_z(json, "reason", "stale_fence");
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_CancelOrder);
+}
+
+static void cancels_render(struct call *call, struct json *json)
+{
+    const struct command *command = &call->command;
+    const struct stray_renewals *strays = call->state;
+    json_array_begin(json);
+    for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
+        const struct cancel_order *cancel = &command->out.poll.cancels[i];
+        cancel_render(json, cancel->fence.task, str_of(fence_seal(&call->api->fence_key, cancel->fence).z),
+            cancel->signal, cancel->stale);
+    }
+    for (size_t i = 0; strays != NULL && i < strays->n; i++)
+        cancel_render(json, strays->items[i].task, strays->items[i].fence, "KILL", true);
+    json_array_end(json);
 }
 
 static void poll_answered(struct call *call)
 {
     const struct command *command = &call->command;
-    const struct stray_renewals *strays = call->state;
     uploads_ended(call->api, command->in.poll.finishes, command->in.poll.n_finishes);
     if (map_find(&call->api->polls, (uint64_t)command->in.poll.executor) == NULL)
         poll_opened(call, poll_of(call->api, command->in.poll.executor)); /* there is such an executor */
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "grants");
-    json_array_begin(&json);
-    for (size_t i = 0; i < command->out.poll.n_grants; i++)
-        grant_render(call->api, &json, &command->out.poll.grants[i], command->out.poll.lease_ms);
-    json_array_end(&json);
-    json_key(&json, "cancels");
-    json_array_begin(&json);
-    for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
-        const struct cancel_order *cancel = &command->out.poll.cancels[i];
-        cancel_render(&json, cancel->fence.task, str_of(fence_seal(&call->api->fence_key, cancel->fence).z),
-            cancel->signal, cancel->stale);
-    }
-    for (size_t i = 0; strays != NULL && i < strays->n; i++)
-        cancel_render(&json, strays->items[i].task, strays->items[i].fence, "KILL", true);
-    json_array_end(&json);
-    if (command->in.poll.n_finishes > 0)
-        finish_render_results(&json, command->in.poll.finishes, command->in.poll.n_finishes);
-    json_put_z(&json, "state", executor_state_name(command->out.poll.state));
-    json_put_i64(&json, "lease_ms", command->out.poll.lease_ms);
-    if (command->out.poll.head_seq > 0) /* 0: answered without a turn, as the server ends */
-        json_put_str(&json, "seen",
-            seen_seal(&call->api->fence_key, &call->arena, command->out.poll.incarnation, command->out.poll.head_seq));
-    json_object_end(&json);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_PollAnswer);
 }
 
 static void renew_read(struct call *call, struct json_reader *reader)
@@ -587,22 +505,20 @@ static bool executors_read(struct call *call)
         call->api->config.reader, &call->arena, &read->page, &read->rows, &read->n, &call->err);
 }
 
+static void executor_render(struct call *call, struct json *json, const struct executor *executor)
+{
+    struct executor_live heard;
+    const struct executor_live *live = engine_executor(call->api->config.engine, executor->id, &heard) ? &heard : NULL;
+    render_executor(json, executor, live, executor_state_now(call->api, executor, live));
+}
+
 static void executors_render(struct call *call)
 {
     const struct executors_page *read = call->state;
     bool more = read->n == read->page.limit;
     size_t n = read->n - more;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "executors");
-    json_array_begin(&json);
-    for (size_t i = 0; i < n; i++) {
-        struct executor_live heard;
-        const struct executor_live *live =
-            engine_executor(call->api->config.engine, read->rows[i]->id, &heard) ? &heard : NULL;
-        render_executor(&json, read->rows[i], live, executor_state_now(call->api, read->rows[i], live));
-    }
-    call_next(call, &json, more, n ? read->rows[n - 1]->id : 0);
+    struct str next = more ? call_cursor(call, read->rows[n - 1]->id) : (struct str){ 0 };
+    ANSWER_CALL(200, ANSWER_ExecutorList);
 }
 
 void serve_executors_list(struct call *call)
@@ -620,11 +536,8 @@ void serve_executors_list(struct call *call)
 
 static void executor_answer(struct call *call)
 {
-    const struct executor *executor = call->state;
-    struct executor_live heard;
-    const struct executor_live *live = engine_executor(call->api->config.engine, executor->id, &heard) ? &heard : NULL;
     struct json json = json_to(&call->out);
-    render_executor(&json, executor, live, executor_state_now(call->api, executor, live));
+    executor_render(call, &json, call->state);
     call_answer(call, 200);
 }
 

@@ -331,14 +331,6 @@ static void condition_render(struct json *json, const struct why_condition *cond
     ANSWER_WRITE(ANSWER_Condition);
 }
 
-static void conditions_render(struct json *json, const struct why *why)
-{
-    json_array_begin(json);
-    for (size_t i = 0; i < why->n_conditions; i++)
-        condition_render(json, &why->conditions[i]);
-    json_array_end(json);
-}
-
 static void why_render(struct call *call, const struct task *task, const struct task_view *view, const struct why *why)
 {
     struct api *api = call->api;
@@ -425,37 +417,15 @@ static bool graph_expand(struct call *call, struct graph *graph, const struct ed
     return true;
 }
 
-static void graph_render(struct call *call, const struct graph *graph)
+static void graph_task_render(struct call *call, struct json *json, const struct edge_view *task)
 {
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "tasks");
-    json_array_begin(&json);
-    for (size_t i = 0; i < graph->n_tasks; i++) {
-        const struct edge_view *task = graph->tasks[i];
-        char letter = state_letter(task->state);
-        json_object_begin(&json);
-        json_put_i64(&json, "id", task->id);
-        json_put_str(&json, "key", view_key(call->api, &call->arena, task));
-        json_put_str(&json, "name", task->name);
-        json_put_str(&json, "state", (struct str){ &letter, 1 });
-        json_put_z(&json, "word", state_word(task->state));
-        json_put_time(&json, "finished", task->finished);
-        json_object_end(&json);
-    }
-    json_array_end(&json);
-    json_key(&json, "edges");
-    json_array_begin(&json);
-    for (size_t i = 0; i < graph->n_edges; i++) {
-        json_object_begin(&json);
-        json_put_str(&json, "from", graph->edges[i].from);
-        json_put_str(&json, "to", graph->edges[i].to);
-        json_put_z(&json, "kind", edge_kind_name(graph->edges[i].kind));
-        json_object_end(&json);
-    }
-    json_array_end(&json);
-    json_put_bool(&json, "truncated", graph->truncated);
-    json_object_end(&json);
+    ANSWER_WRITE(ANSWER_GraphTask);
+}
+
+static void graph_edge_render(struct json *json, const struct graph_edge *edge)
+{
+    struct str from = edge->from, to = edge->to;
+    ANSWER_WRITE(ANSWER_Edge);
 }
 
 static void graph_step(struct loop_timer *timer)
@@ -471,9 +441,7 @@ static void graph_step(struct loop_timer *timer)
         return;
     }
     if (good)
-        graph_render(call, graph);
-    if (good)
-        call_answer(call, 200);
+        ANSWER_CALL(200, ANSWER_Graph);
     else
         call_problem(call);
 }

@@ -347,15 +347,9 @@ bool finish_read_list(const struct fence_key *key, struct arena *arena, const st
     return true;
 }
 
-void finish_render_results(struct json *json, const struct finish_item *items, size_t n)
+void render_finish(struct json *json, const struct finish_item *item)
 {
-    json_key(json, "results");
-    json_array_begin(json);
-    for (size_t i = 0; i < n; i++) {
-        const struct finish_item *item = &items[i];
-        ANSWER_WRITE(ANSWER_FinishResult);
-    }
-    json_array_end(json);
+    ANSWER_WRITE(ANSWER_FinishResult);
 }
 
 static void task_finished(struct call *call)
@@ -366,9 +360,7 @@ static void task_finished(struct call *call)
         call_refuse(call, item->code, "%s", err_title(item->code));
         return;
     }
-    struct json out = json_to(&call->out), *json = &out;
-    ANSWER_WRITE(ANSWER_FinishResult);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_FinishResult);
 }
 
 static void task_finish(struct call *call)
@@ -413,12 +405,10 @@ void serve_tasks_finish(struct call *call)
 
 static void finishes_done(struct call *call)
 {
-    uploads_ended(call->api, call->command.in.finish.items, call->command.in.finish.n_items);
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    finish_render_results(&json, call->command.in.finish.items, call->command.in.finish.n_items);
-    json_object_end(&json);
-    call_answer(call, 200);
+    const struct finish_item *items = call->command.in.finish.items;
+    size_t n = call->command.in.finish.n_items;
+    uploads_ended(call->api, items, n);
+    ANSWER_CALL(200, ANSWER_FinishResults);
 }
 
 static void finishes_submit(struct call *call)

@@ -2,7 +2,7 @@
 #include "api/answer.h"
 #include "api/call.h"
 
-static void counts_render(struct json *json, const struct lane *lane)
+void render_counts(struct json *json, const struct lane *lane)
 {
     json_object_begin(json);
     for (int state = STATE_Q; state < STATE_COUNT; state++) {
@@ -10,11 +10,6 @@ static void counts_render(struct json *json, const struct lane *lane)
         json_put_i64(json, letter, lane->counts[state]);
     }
     json_object_end(json);
-}
-
-void render_lane(struct json *json, const struct lane *lane)
-{
-    ANSWER_LaneState(RENDER)
 }
 
 static void lane_render(struct json *json, const struct lane *lane, bool removed)
@@ -31,34 +26,33 @@ static bool lane_is_over(const struct lane *lane, bool removed)
     return removed && open == 0;
 }
 
+static bool lane_listed(struct call *call, struct json *json, const struct lane *lane)
+{
+    struct archive_view view = { 0 };
+    bool found = false;
+    if (lane->kind == LANE_ARCHIVE &&
+        !reader_archive(call->api->config.reader, &call->arena, lane->tenant, lane->name, &view, &found, &call->err))
+        return false;
+    bool removed = found && view.archive.removed > 0;
+    if (!lane_is_over(lane, removed))
+        lane_render(json, lane, removed);
+    return true;
+}
+
 void serve_lanes_list(struct call *call)
 {
-    struct reader *reader = call->api->config.reader;
     struct lane **lanes;
     struct list_page page;
-    size_t n;
+    size_t n = 0;
     if (!call_page(call, -1, &page))
         return;
-    bool good = reader_lanes_page(reader, &call->arena, &page, &lanes, &n, &call->err);
-    bool more = good && n == page.limit;
-    n -= more;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "lanes");
-    json_array_begin(&json);
-    for (size_t i = 0; good && i < n; i++) {
-        struct archive_view view = { 0 };
-        bool found = false;
-        if (lanes[i]->kind == LANE_ARCHIVE)
-            good = reader_archive(reader, &call->arena, lanes[i]->tenant, lanes[i]->name, &view, &found, &call->err);
-        bool removed = found && view.archive.removed > 0;
-        if (good && !lane_is_over(lanes[i], removed))
-            lane_render(&json, lanes[i], removed);
-    }
-    if (good)
-        call_next(call, &json, more, n ? lanes[n - 1]->id : 0);
-    else
-        call_problem(call);
+    bool good = reader_lanes_page(call->api->config.reader, &call->arena, &page, &lanes, &n, &call->err);
+    struct str next = { 0 };
+    if (n == page.limit)
+        next = call_cursor(call, lanes[--n - 1]->id);
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_LaneList);
+    call_end(call, good, 200);
 }
 
 static void lane_show(struct call *call)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "coord/coord.h"
 
@@ -24,15 +25,33 @@ struct nodes_page {
     bool more;
 };
 
-static void node_begin(
-    struct json *json, struct str name, const char *role, struct str version, struct str host, const char *state)
+struct node { /* one that is shown */
+    struct str name, version, host;
+    const char *state, *reason; /* reason NULL: none */
+    double load;
+    const struct executor *executor; /* NULL: it is a server */
+    int64_t running;
+    const char *server; /* that hears the executor; NULL: not known */
+    bool self;          /* the server that answers */
+    int64_t differs;    /* the site's keys that the server's file says otherwise */
+};
+
+/* node_warnings: of a server. */
+static void node_warnings(struct call *call, struct json *json, const struct node *node)
 {
-    json_object_begin(json);
-    json_put_str(json, "name", name);
-    json_put_z(json, "role", role);
-    json_put_str(json, "version", version);
-    json_put_str(json, "host", host);
-    json_put_z(json, "state", state);
+    json_array_begin(json);
+    if (node->self)
+        trouble_render(call, json);
+    for (unsigned weak = node->self ? engine_weak(call->api->config.engine) : 0, one = 1; one <= weak; one <<= 1)
+        if (weak & one)
+            json_z(json, store_weakness(one));
+    config_differs_render(call, json, node->name, node->differs);
+    json_array_end(json);
+}
+
+static void node_render(struct call *call, struct json *json, const struct node *node)
+{
+    ANSWER_WRITE(ANSWER_Node);
 }
 
 /* load_now: of this machine; of servers that share a store as its row says it, so that all of them say the same. */
@@ -48,37 +67,30 @@ static void node_self(struct call *call, struct json *json, double load)
 {
     const struct api_config *config = &call->api->config;
     bool healthy = engine_health(config->engine) == ENGINE_OK;
-    node_begin(json, str_of(config->server_name), "server", str_of(config->version), str_of(config->host),
-        call->api->closing ? "draining"
-        : healthy          ? "active"
-                           : "failing");
     char trouble[ENGINE_TEXT_MAX];
-    if (engine_trouble(config->engine, true, trouble))
-        json_put_z(json, "reason", trouble);
-    json_key(json, "load");
-    json_f64(json, load);
-    json_key(json, "warnings");
-    json_array_begin(json);
-    trouble_render(call, json);
-    for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
-        if (weak & one)
-            json_z(json, store_weakness(one));
-    config_differs_render(call, json, str_of(config->server_name), engine_site_differs(config->engine));
-    json_array_end(json);
-    json_object_end(json);
+    struct node node = { .name = str_of(config->server_name),
+        .version = str_of(config->version),
+        .host = str_of(config->host),
+        .state = call->api->closing ? "draining"
+                 : healthy          ? "active"
+                                    : "failing",
+        .reason = engine_trouble(config->engine, true, trouble) ? trouble : NULL,
+        .load = load,
+        .self = true,
+        .differs = engine_site_differs(config->engine) };
+    node_render(call, json, &node);
 }
 
 static void node_other(struct call *call, struct json *json, const struct server_row *row)
 {
     bool lives = server_lives(call->api, row);
-    node_begin(json, row->name, "server", row->version, row->host, lives ? "active" : "lost");
-    json_key(json, "load");
-    json_f64(json, (double)row->load / SERVER_LOAD_UNIT);
-    json_key(json, "warnings");
-    json_array_begin(json);
-    config_differs_render(call, json, row->name, lives ? row->differs : 0);
-    json_array_end(json);
-    json_object_end(json);
+    struct node node = { .name = row->name,
+        .version = row->version,
+        .host = row->host,
+        .state = lives ? "active" : "lost",
+        .load = (double)row->load / SERVER_LOAD_UNIT,
+        .differs = lives ? row->differs : 0 };
+    node_render(call, json, &node);
 }
 
 static void node_executor(
@@ -87,32 +99,22 @@ static void node_executor(
     struct executor_live heard;
     const struct executor_live *live = engine_executor(call->api->config.engine, executor->id, &heard) ? &heard : NULL;
     int64_t running = live != NULL ? live->running : 0;
-    node_begin(json, executor->name, "executor", executor->version, executor->host,
-        executor_state_now(call->api, executor, live));
-    json_key(json, "load");
-    json_f64(json, executor->slots > 0 ? (double)running / (double)executor->slots : 0);
-    json_put_i64(json, "running", running);
-    json_put_i64(json, "slots", executor->slots);
-    json_put_str(json, "zone", executor->zone);
-    const char *server = servers_of->n > 0 ? smap_find(servers_of, executor_member(&call->arena, executor)) : NULL;
-    if (server != NULL)
-        json_put_z(json, "server", server);
-    json_object_end(json);
+    struct node node = { .name = executor->name,
+        .version = executor->version,
+        .host = executor->host,
+        .state = executor_state_now(call->api, executor, live),
+        .load = executor->slots > 0 ? (double)running / (double)executor->slots : 0,
+        .executor = executor,
+        .running = running,
+        .server = servers_of->n > 0 ? smap_find(servers_of, executor_member(&call->arena, executor)) : NULL };
+    node_render(call, json, &node);
 }
 
 static void coordination_render(struct call *call, struct json *json)
 {
     struct coord_status status;
     coord_status(engine_coord(call->api->config.engine), &status);
-    json_key(json, "coordination");
-    json_object_begin(json);
-    json_put_z(json, "kind", status.kind);
-    json_put_z(json, "state", status.away ? "away" : "active");
-    if (status.since > 0)
-        json_put_time(json, "since", status.since);
-    if (status.away)
-        json_put_z(json, "detail", status.text);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_Coordination);
 }
 
 static int by_name(const void *a, const void *b)
@@ -173,40 +175,37 @@ static bool nodes_read(struct call *call)
     return true;
 }
 
-static void nodes_next(struct call *call, struct json *json, const struct nodes_page *read)
+static struct str nodes_next(struct call *call, const struct nodes_page *read)
 {
-    json_key(json, "next");
     if (!read->more)
-        json_nil(json);
-    else if (read->n_rows > 0)
-        json_str(json, str_fmt(&call->arena, "%lld", (long long)read->rows[read->n_rows - 1]->id));
-    else
-        json_str(json, str_fmt(&call->arena, CURSOR_SERVER "%.*s", STR_ARG(read->servers[read->n_servers - 1]->name)));
+        return (struct str){ 0 };
+    if (read->n_rows > 0)
+        return call_cursor(call, read->rows[read->n_rows - 1]->id);
+    return str_fmt(&call->arena, CURSOR_SERVER "%.*s", STR_ARG(read->servers[read->n_servers - 1]->name));
 }
 
-static void nodes_render(struct call *call)
+static void nodes_render(struct call *call, struct json *json, const struct nodes_page *read)
 {
-    const struct nodes_page *read = call->state;
     struct smap servers_of = { 0 };
-    struct json json = json_to(&call->out);
-    servers_take(call->api, read->all, read->n_stored);
     register_read(call, &servers_of);
-    json_object_begin(&json);
-    json_key(&json, "nodes");
-    json_array_begin(&json);
+    json_array_begin(json);
     for (size_t i = 0; i < read->n_servers; i++)
         if (str_eqz(read->servers[i]->name, call->api->config.server_name))
-            node_self(call, &json, load_now(read->servers[i]));
+            node_self(call, json, load_now(read->servers[i]));
         else
-            node_other(call, &json, read->servers[i]);
+            node_other(call, json, read->servers[i]);
     for (size_t i = 0; i < read->n_rows; i++)
-        node_executor(call, &json, read->rows[i], &servers_of);
+        node_executor(call, json, read->rows[i], &servers_of);
     smap_release(&servers_of);
-    json_array_end(&json);
-    coordination_render(call, &json);
-    nodes_next(call, &json, read);
-    json_object_end(&json);
-    call_answer(call, 200);
+    json_array_end(json);
+}
+
+static void nodes_show(struct call *call)
+{
+    const struct nodes_page *read = call->state;
+    struct str next = nodes_next(call, read);
+    servers_take(call->api, read->all, read->n_stored);
+    ANSWER_CALL(200, ANSWER_NodeList);
 }
 
 static bool cursor_read(struct call *call, struct nodes_page *read)
@@ -233,5 +232,5 @@ void serve_nodes_list(struct call *call)
     }
     read->limit = (size_t)limit;
     call->state = read;
-    call_read(call, nodes_read, nodes_render);
+    call_read(call, nodes_read, nodes_show);
 }

@@ -1,14 +1,16 @@
-/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes and the schemas of schema.def, so that
- * no route can be missing. */
+/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes, the answers of answer.h and the
+ * schemas of schema.def, so that no route and no member can be missing. */
 #include <string.h>
 
 #include "api/answer.h"
 #include "api/call.h"
 
-/* The members of answer.h in this document's words: each with ", " before it, which schema_put takes away behind a "{".
- */
+/* The members of answer.h in this document's words, each with ", " before it (schema_add drops the first one). An
+ * object that is written out where it is used stands there as "@Name;" until schema_add puts it in. */
 #define DOC_INTEGER "\"type\": \"integer\""
+#define DOC_NUMBER "\"type\": \"number\""
 #define DOC_TEXT "\"type\": \"string\""
+#define DOC_TEXT_OR_NULL "\"type\": [\"string\", \"null\"]"
 #define DOC_WORD DOC_TEXT
 #define DOC_BOOLEAN "\"type\": \"boolean\""
 #define DOC_TRUE "\"const\": true"
@@ -19,49 +21,76 @@
 #define DOC_TIME DOC_REF(Time)
 #define DOC_STATE DOC_REF(State)
 #define DOC_OUTCOME DOC_REF(Outcome)
-#define DOC_LIST(name) DOC_ARRAY ", \"items\": {" DOC_REF(name) "}"
-#define DOC_TEXTS DOC_ARRAY ", \"items\": {" DOC_TEXT "}"
-#define DOC_MAP_OF_TEXT DOC_OBJECT ", \"additionalProperties\": {" DOC_TEXT "}"
-#define DOC_INSIDE(name) DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC_WITHIN) "}"
-#define DOC_EACH(name, ...) \
-    DOC_ARRAY ", \"items\": {" DOC_OBJECT DOC_REQUIRED(__VA_ARGS__) ", \"properties\": {" ANSWER_##name(DOC_WITHIN) "}}"
-#define DOC_EVERY(name) DOC_ARRAY ", \"items\": {" DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC_WITHIN) "}}"
-#define DOC_REQUIRED(...) ", \"required\": [" #__VA_ARGS__ "]"
+#define DOC_ITEMS(schema) DOC_ARRAY ", \"items\": {" schema "}"
+#define DOC_VALUES(schema) DOC_OBJECT ", \"additionalProperties\": {" schema "}"
+#define DOC_LIST(name) DOC_ITEMS(DOC_REF(name))
+#define DOC_TEXTS DOC_ITEMS(DOC_TEXT)
+#define DOC_INTEGERS DOC_ITEMS(DOC_INTEGER)
+#define DOC_MAP(name) DOC_VALUES(DOC_REF(name))
+#define DOC_MAP_OF(name) DOC_VALUES(DOC_INSIDE(name))
+#define DOC_MAP_OF_TEXT DOC_VALUES(DOC_TEXT)
+#define DOC_INSIDE(name) "@" #name ";"
+#define DOC_EVERY(name) DOC_ITEMS(DOC_INSIDE(name))
 #define DOC_AS(type, ...) #__VA_ARGS__
 #define NONE ""
 #define SAYS(sentence) ", \"description\": \"" sentence "\""
+#define REQUIRED(...) ", \"required\": [" #__VA_ARGS__ "]"
 #define DOC(kind, ...) DOC_ROW_##kind(__VA_ARGS__)
-#define DOC_WITHIN(kind, ...) DOC_ROW_##kind(__VA_ARGS__) /* inside one of DOC, where that means nothing */
-#define DOC_ROW(name, type, says) ", \"" #name "\": {" DOC_##type says "}"
-#define DOC_ROW_FIELD(name, type, value, says) DOC_ROW(name, type, says)
-#define DOC_ROW_OPTIONAL(name, type, when, value, says) DOC_ROW(name, type, says)
-#define DOC_ROW_PART(name, type, call, says) ", \"" #name "\": {" DOC_##type says "}"
-#define DOC_ROW_OPTIONAL_PART(name, type, when, call, says) ", \"" #name "\": {" DOC_##type says "}"
-#define DOC_ROW_WITH(name, type, call) DOC_ROW(name, type, NONE)
-#define DOC_ROW_SILENT_IF(...)
-#define DOC_ROW_SPOKEN(name, type, says) DOC_ROW(name, type, says)
-static const struct {
+#define DOC_ROW(name, schema, says) ", \"" #name "\": {" schema says "}"
+#define DOC_ROW_FIELD(name, type, value, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_ROW_OPTIONAL(name, type, when, value, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_ROW_PART(name, type, call, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_ROW_OPTIONAL_PART(name, type, when, call, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_ROW_EACH(name, type, n, call, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_ROW_OPTIONAL_EACH(name, type, when, n, call, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_ROW_UNDOCUMENTED(...)
+#define DOC_ROW_DOCUMENTED(name, type, says) DOC_ROW(name, DOC_##type, says)
+#define DOC_MEMBERS(name, required) DOC_OBJECT required ", \"properties\": {" ANSWER_##name(DOC) "}"
+static const struct schema {
     const char *name, *text;
+    bool inside; /* written out where it is used */
 } schemas[] = {
-#define SCHEMA(name, ...) { #name, #__VA_ARGS__ },
-#define ANSWER(name) { #name, "{" DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC) "}}" },
-#define ANSWER_REQUIRED(name, ...) \
-    { #name, "{" DOC_OBJECT DOC_REQUIRED(__VA_ARGS__) ", \"properties\": {" ANSWER_##name(DOC) "}}" },
+#define SCHEMA(name, ...) { #name, #__VA_ARGS__, false },
 #include "api/schema.def"
 #undef SCHEMA
-#undef ANSWER
-#undef ANSWER_REQUIRED
+#define SHARED(name, required) { #name, "{" DOC_MEMBERS(name, required) "}", false },
+#define NESTED(name, required) { #name, DOC_MEMBERS(name, required), true },
+    ANSWERS(SHARED, NESTED)
+#undef SHARED
+#undef NESTED
 };
+enum { SCHEMAS = sizeof schemas / sizeof schemas[0] };
+
+static const char *inside_find(const char *name, size_t len)
+{
+    size_t i = 0;
+    while (i < SCHEMAS && (!schemas[i].inside || strlen(schemas[i].name) != len || memcmp(schemas[i].name, name, len)))
+        i++;
+    ASSERT(i < SCHEMAS); /* ANSWERS lists it */
+    return schemas[i].text;
+}
+
+/* schema_add: a row's text, with the objects that it names by @Name; written out. */
+static void schema_add(struct buf *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '@') {
+            size_t len = strcspn(c + 1, ";");
+            schema_add(out, inside_find(c + 1, len));
+            c += 1 + len;
+            continue;
+        }
+        buf_add_char(out, *c);
+        if (strncmp(c, "{, ", 3) == 0)
+            c += 2;
+    }
+}
 
 static void schema_put(struct json *json, const char *name, const char *schema)
 {
     struct buf text;
     buf_init(&text, 64 * KIB);
-    for (const char *c = schema; *c != '\0'; c++) {
-        buf_add_char(&text, *c);
-        if (strncmp(c, "{, ", 3) == 0)
-            c += 2;
-    }
+    schema_add(&text, schema);
     json_key(json, name);
     json_raw(json, buf_str(&text));
     buf_release(&text);
@@ -310,8 +339,9 @@ void openapi_build(struct buf *out, const char *version)
     json_raw(&json, STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
     json_key(&json, "schemas");
     json_object_begin(&json);
-    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
-        schema_put(&json, schemas[i].name, schemas[i].text);
+    for (size_t i = 0; i < SCHEMAS; i++)
+        if (!schemas[i].inside)
+            schema_put(&json, schemas[i].name, schemas[i].text);
     schema_new_task(&json);
     json_object_end(&json);
     json_object_end(&json);

@@ -44,10 +44,8 @@ static void verify_done(struct aside *aside)
         call_refuse(call, aside->err.code, "%s", aside->err.text);
         return;
     }
-    struct json out = json_to(&call->out), *json = &out;
     bool whole = !((struct verify_state *)aside->state)->quick;
-    ANSWER_WRITE(ANSWER_VerifyReport);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_VerifyReport);
 }
 
 void serve_verify_get(struct call *call)
@@ -81,9 +79,7 @@ static void backup_done(struct aside *aside)
         call_refuse(call, aside->err.code, "%s", aside->err.text);
         return;
     }
-    struct json out = json_to(&call->out), *json = &out;
-    ANSWER_WRITE(ANSWER_BackupAnswer);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_BackupAnswer);
 }
 
 void serve_backup_create(struct call *call)

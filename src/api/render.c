@@ -21,15 +21,37 @@ void render_state(struct json *json, const char *key, enum task_state state)
     json_put_str(json, key, (struct str){ &letter, 1 });
 }
 
-static void key_render(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
+void render_number(struct json *json, const char *key, double n)
 {
-    ANSWER_WRITE(ANSWER_Key);
+    json_key(json, key);
+    json_f64(json, n);
+}
+
+void render_text_or_null(struct json *json, const char *key, struct str text)
+{
+    json_key(json, key);
+    if (text.len > 0)
+        json_str(json, text);
+    else
+        json_nil(json);
+}
+
+void render_outcome(struct json *json, const char *key, enum outcome outcome)
+{
+    render_text_or_null(json, key, outcome != OUTCOME_none ? str_of(outcome_name(outcome)) : (struct str){ 0 });
 }
 
 void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
 {
-    json_key(json, "key");
     ANSWER_WRITE(ANSWER_Key);
+}
+
+void render_key_text(
+    struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
+{
+    buf_reset(&api->scratch);
+    key_add_task(&api->scratch, lane_name, kind, task);
+    json_str(json, buf_str(&api->scratch));
 }
 
 struct str render_reason(struct api *api, const struct task *task)
@@ -43,14 +65,6 @@ struct str render_reason(struct api *api, const struct task *task)
     key_add(api, text, 0, task->cause);
     buf_add_char(text, ')');
     return text->full ? task->reason : buf_str(text);
-}
-
-static void outcome_render(struct json *json, enum outcome outcome)
-{
-    if (outcome == OUTCOME_none)
-        json_nil(json);
-    else
-        json_z(json, outcome_name(outcome));
 }
 
 static void usage_render(struct json *json, const struct attempt *attempt, bool ended)
@@ -78,14 +92,6 @@ struct task_shown {
     struct str spec;
     bool existing;
 };
-
-static void attempts_render(struct json *json, const struct task_view *view)
-{
-    json_array_begin(json);
-    for (size_t i = 0; view && i < view->n_attempts; i++)
-        attempt_render(json, &view->attempts[i], view->executor_names[i]);
-    json_array_end(json);
-}
 
 static void other_key(struct api *api, struct json *json, const struct edge_view *edge, int64_t lane, int64_t id)
 {
@@ -130,7 +136,8 @@ static void others_render(
 static void task_render(struct api *api, struct json *json, const struct task_shown *shown)
 {
     const struct task *task = shown->task;
-    struct str outputs = shown->view ? shown->view->outputs : (struct str){ 0 }, artifacts = artifacts_split(&outputs);
+    const struct task_view *view = shown->view;
+    struct str outputs = view ? view->outputs : (struct str){ 0 }, artifacts = artifacts_split(&outputs);
     ANSWER_WRITE(ANSWER_Task);
 }
 

@@ -183,9 +183,7 @@ static void prune_free(struct prune *prune)
 
 static void prune_answer(struct call *call, const struct prune *prune)
 {
-    struct json out = json_to(&call->out), *json = &out;
-    ANSWER_WRITE(ANSWER_PruneAnswer);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_PruneAnswer);
 }
 
 static void prune_end(struct prune *prune)

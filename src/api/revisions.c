@@ -7,6 +7,7 @@
  * what is refused. */
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "api/posted_workflow.h"
 #include "base/when.h"
@@ -17,41 +18,53 @@ enum { LIST_MAX = 1000, TASKS_PAGE = 200, AUTHOR_BYTES_MAX = 1000, TXN_BYTES_MAX
 
 /* --- as JSON --- */
 
-static void text_put(struct json *json, const char *key, struct str text)
+void revision_answer(struct call *call, int status, struct str archive, const struct revision *row, struct str reason)
 {
-    if (text.len > 0)
-        json_put_str(json, key, text);
+    bool whole = row->state != REVISION_NONE && reason.len == 0;
+    ANSWER_CALL(status, ANSWER_RevisionNoted);
 }
 
-/* revision_fields: what never changes once it was said: the same for the first post and every repetition. */
-static void revision_fields(struct json *json, struct str archive, const struct revision *row)
+struct revision_read {
+    struct loop_timer timer;
+    struct archive_view view;
+    struct revision row;
+    struct definition_file *files;
+    size_t n_files;
+    struct task_filter filter;
+    struct task_view *tasks; /* newest first, as they come */
+    size_t n_tasks, cap_tasks;
+};
+
+static void edge_render(struct call *call, struct json *json, const struct revision_read *read, const struct task *task,
+    const struct edge_view *edge)
 {
-    json_put_str(json, "archive", archive);
-    json_put_i64(json, "rev", row->rev);
-    text_put(json, "commit", row->ident);
-    text_put(json, "txn", row->txn);
-    text_put(json, "author", row->author);
-    text_put(json, "message", row->message);
-    if (row->time > 0)
-        json_put_time(json, "time", row->time);
-    if (row->noted > 0)
-        json_put_time(json, "noted", row->noted);
-    json_put_i64(json, "depth", row->depth);
+    struct buf *key = &call->api->scratch;
+    buf_reset(key);
+    key_add_task(key, read->view.lane.name, LANE_ARCHIVE, task);
+    size_t len = key->len;
+    key_add_view(key, edge);
+    struct str from = str_sub(buf_str(key), 0, len), to = str_sub(buf_str(key), len, key->len);
+    ANSWER_WRITE(ANSWER_RevisionEdge);
 }
 
-static void revision_render(struct api *api, struct json *json, struct str archive, const struct revision *row)
+static void edges_render(struct call *call, struct json *json, const struct revision_read *read)
 {
-    json_put_z(json, "state", revision_state_name(row->state));
-    revision_fields(json, archive, row);
-    if (row->cause > 0) {
-        json_key(json, "cause");
-        json_key_text(api, json, 0, row->cause);
-    }
-    json_key(json, "prev");
     json_array_begin(json);
-    for (size_t i = 0; i < row->n_prevs; i++)
-        json_i64(json, row->prevs[i]);
+    for (size_t i = read->n_tasks; i > 0; i--)
+        for (size_t k = 0; k < read->tasks[i - 1].n_needs; k++)
+            edge_render(call, json, read, &read->tasks[i - 1].task, &read->tasks[i - 1].needs[k]);
     json_array_end(json);
+}
+
+static void file_render(struct json *json, const struct definition_file *file)
+{
+    ANSWER_WRITE(ANSWER_RevisionFile);
+}
+
+static void revision_render(struct call *call, struct json *json, struct str archive, const struct revision *row,
+    const struct revision_read *read)
+{
+    ANSWER_WRITE(ANSWER_Revision);
 }
 
 void serve_revisions_list(struct call *call)
@@ -73,35 +86,12 @@ void serve_revisions_list(struct call *call)
         call_problem(call);
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "revisions");
-    json_array_begin(&json);
-    for (size_t i = 0; i < n; i++) {
-        json_object_begin(&json);
-        revision_render(call->api, &json, view.lane.name, &rows[i]);
-        json_object_end(&json);
-    }
-    json_array_end(&json);
-    json_key(&json, "next");
-    if (n == (size_t)limit && rows[n - 1].rev > 1)
-        json_str(&json, str_fmt(&call->arena, "%lld", (long long)rows[n - 1].rev));
-    else
-        json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    bool more = n == (size_t)limit && rows[n - 1].rev > 1;
+    struct str next = more ? call_cursor(call, rows[n - 1].rev) : (struct str){ 0 };
+    ANSWER_CALL(200, ANSWER_RevisionList);
 }
 
 /* --- one of them --- */
-
-struct revision_read {
-    struct loop_timer timer;
-    struct archive_view view;
-    struct revision row;
-    struct task_filter filter;
-    struct task_view *tasks; /* newest first, as they come */
-    size_t n_tasks, cap_tasks;
-};
 
 /* call_revision: the revision that the path names; false: answered. */
 static bool call_revision(struct call *call, struct archive_view *view, struct revision *out)
@@ -129,68 +119,23 @@ static bool call_revision(struct call *call, struct archive_view *view, struct r
     return false;
 }
 
-static void edges_render(struct call *call, struct json *json, const struct task_view *task, struct str lane_name)
-{
-    struct api *api = call->api;
-    for (size_t i = 0; i < task->n_needs; i++) {
-        const struct edge_view *edge = &task->needs[i];
-        json_object_begin(json);
-        json_key(json, "from");
-        buf_reset(&api->scratch);
-        key_add_task(&api->scratch, lane_name, LANE_ARCHIVE, &task->task);
-        json_str(json, buf_str(&api->scratch));
-        json_key(json, "to");
-        buf_reset(&api->scratch);
-        key_add_view(&api->scratch, edge);
-        json_str(json, buf_str(&api->scratch));
-        json_put_z(json, "kind", edge_kind_name(edge->kind));
-        if (edge->flags & EDGE_LOCK)
-            json_put_bool(json, "lock", true);
-        json_object_end(json);
-    }
-}
-
-static bool definition_render(struct call *call, struct json *json, int64_t definition)
+static bool files_read(struct call *call, struct revision_read *read)
 {
     struct str text = { 0 };
-    if (definition > 0 && !reader_spec(call->api->config.reader, &call->arena, definition, &text, &call->err))
+    if (read->row.definition > 0 &&
+        !reader_spec(call->api->config.reader, &call->arena, read->row.definition, &text, &call->err))
         return false;
-    struct definition_file *files;
-    size_t n = posted_workflow_files(&call->arena, text, &files);
-    json_key(json, "definition");
-    json_array_begin(json);
-    for (size_t i = 0; i < n; i++) {
-        json_object_begin(json);
-        json_put_str(json, "name", files[i].name);
-        json_put_str(json, "text", files[i].text);
-        json_object_end(json);
-    }
-    json_array_end(json);
+    read->n_files = posted_workflow_files(&call->arena, text, &read->files);
     return true;
 }
 
-static void revision_answer(struct call *call, struct revision_read *read)
+static void revision_show(struct call *call, struct revision_read *read)
 {
     struct json json = json_to(&call->out);
-    struct str name = read->view.lane.name;
-    json_object_begin(&json);
-    revision_render(call->api, &json, name, &read->row);
-    bool good = definition_render(call, &json, read->row.definition);
-    json_key(&json, "tasks");
-    json_array_begin(&json);
-    for (size_t i = read->n_tasks; i > 0; i--)
-        render_task(call->api, &json, &read->tasks[i - 1], (struct str){ 0 });
-    json_array_end(&json);
-    json_key(&json, "edges");
-    json_array_begin(&json);
-    for (size_t i = read->n_tasks; i > 0; i--)
-        edges_render(call, &json, &read->tasks[i - 1], name);
-    json_array_end(&json);
-    json_object_end(&json);
+    bool good = files_read(call, read);
     if (good)
-        call_answer(call, 200);
-    else
-        call_problem(call);
+        revision_render(call, &json, read->view.lane.name, &read->row, read);
+    call_end(call, good, 200);
 }
 
 static void revision_step(struct loop_timer *timer)
@@ -211,7 +156,7 @@ static void revision_step(struct loop_timer *timer)
     if (read->filter.before > 0)
         loop_arm(call->api->config.loop, &read->timer, loop_now(call->api->config.loop));
     else
-        revision_answer(call, read);
+        revision_show(call, read);
 }
 
 static void revision_release(struct call *call)
@@ -252,16 +197,9 @@ static void revision_posted(struct call *call)
 {
     const struct command *command = &call->command;
     const struct revision *row = &command->out.revision.row;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    if (row->rev > 0) {
-        revision_fields(&json, command->in.revision.archive, row);
-    } else { /* before the archive's first: nobody waits for it */
-        json_put_str(&json, "archive", command->in.revision.archive);
-        json_put_i64(&json, "rev", command->in.revision.row.rev);
-    }
-    json_object_end(&json);
-    call_answer(call, command->status != 0 ? command->status : 202);
+    const struct revision bare = { .rev = command->in.revision.row.rev }; /* before the first: nobody waits for it */
+    revision_answer(call, command->status != 0 ? command->status : 202, command->in.revision.archive,
+        row->rev > 0 ? row : &bare, (struct str){ 0 });
 }
 
 static void prev_read(struct call *call, struct json_reader *reader, struct revision *row)
@@ -332,12 +270,8 @@ static void hint_answer(struct call *call)
             call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_str(&json, "archive", view->lane.name);
-    json_put_i64(&json, "rev", row->rev);
-    json_object_end(&json);
-    call_answer(call, post->known ? 200 : 202);
+    const struct revision bare = { .rev = row->rev };
+    revision_answer(call, post->known ? 200 : 202, view->lane.name, &bare, (struct str){ 0 });
 }
 
 static void hint_read(struct call *call)

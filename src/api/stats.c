@@ -32,9 +32,9 @@ static struct counts lane_counts(const struct lane *lane)
         .working = c[STATE_X] };
 }
 
-static void counts_put(struct json *json, const struct counts *counts, bool of_queue)
+static void counts_render(struct json *json, const struct counts *counts, bool of_queue)
 {
-    ANSWER_Counts(RENDER)
+    ANSWER_WRITE(ANSWER_Counts);
 }
 
 struct facts {              /* what most of these answers need */
@@ -74,9 +74,8 @@ static bool facts_read(struct call *call)
     return true;
 }
 
-static void executors_put(struct call *call, struct json *json, const struct facts *facts)
+static void executors_render(struct call *call, struct json *json, const struct facts *facts)
 {
-    json_key(json, "executors");
     json_object_begin(json);
     for (size_t i = 0; i < facts->n_executors; i++) {
         const struct executor *executor = facts->executors[i];
@@ -88,9 +87,7 @@ static void executors_put(struct call *call, struct json *json, const struct fac
         if (!executor_is_own(call, executor)) /* two tenants may have it */
             name = str_fmt(&call->arena, "%.*s/%.*s", STR_ARG(executor->tenant), STR_ARG(executor->name));
         json_key_str(json, name);
-        json_object_begin(json);
-        counts_put(json, &counts, false);
-        json_object_end(json);
+        counts_render(json, &counts, false);
     }
     json_object_end(json);
 }
@@ -122,6 +119,26 @@ void trouble_render(struct call *call, struct json *json)
         json_z(json, tls->warning);
 }
 
+static void warnings_render(struct call *call, struct json *json)
+{
+    json_array_begin(json);
+    trouble_render(call, json);
+    json_array_end(json);
+}
+
+static void queues_render(struct json *json, const struct facts *facts)
+{
+    json_object_begin(json);
+    for (size_t i = 0; i < facts->n_lanes; i++) {
+        struct counts counts = lane_counts(facts->lanes[i]);
+        if (facts->lanes[i]->id == 0)
+            continue;
+        json_key_str(json, facts->lanes[i]->name);
+        counts_render(json, &counts, true);
+    }
+    json_object_end(json);
+}
+
 static void stats_render(struct call *call)
 {
     struct facts facts = *(const struct facts *)call->state;
@@ -138,30 +155,7 @@ static void stats_render(struct call *call)
         all.terminated += counts.terminated;
         all.abandoned += counts.abandoned;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    counts_put(&json, &all, true);
-    json_key(&json, "queues");
-    json_object_begin(&json);
-    for (size_t i = 0; i < facts.n_lanes; i++) {
-        if (facts.lanes[i]->id == 0)
-            continue;
-        struct counts counts = lane_counts(facts.lanes[i]);
-        json_key_str(&json, facts.lanes[i]->name);
-        json_object_begin(&json);
-        counts_put(&json, &counts, true);
-        json_object_end(&json);
-    }
-    json_object_end(&json);
-    executors_put(call, &json, &facts);
-    json_put_i64(&json, "seq", facts.head.seq);
-    json_put_i64(&json, "turn", facts.head.commit);
-    json_key(&json, "warnings");
-    json_array_begin(&json);
-    trouble_render(call, &json);
-    json_array_end(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_Stats);
 }
 
 void serve_stats_get(struct call *call)
@@ -177,23 +171,7 @@ static bool semaphore_render(struct call *call, struct json *json, const struct 
     if (!reader_hold_users(reader, &call->arena, HOLD_held, slot->id, HOLDERS_MAX, &holders, &n_holders, &call->err) ||
         !reader_hold_users(reader, &call->arena, HOLD_slot, slot->id, WAITERS_MAX, &waiting, &n_waiting, &call->err))
         return false;
-    json_object_begin(json);
-    json_put_str(json, "name", slot->name);
-    json_put_z(json, "scope", slot->tenant.len > 0 ? "tenant" : "global");
-    json_put_i64(json, "limit", slot->limit);
-    json_put_i64(json, "used", slot->used);
-    json_key(json, "holders");
-    json_array_begin(json);
-    for (size_t i = 0; i < n_holders; i++)
-        json_holder(call, json, holders[i].task);
-    json_array_end(json);
-    json_put_i64(json, "waiting", slot->waiting);
-    json_key(json, "waiters"); /* who comes next, first */
-    json_array_begin(json);
-    for (size_t i = 0; i < n_waiting; i++)
-        json_holder(call, json, waiting[i].task);
-    json_array_end(json);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_Semaphore);
     return true;
 }
 
@@ -201,22 +179,16 @@ void serve_semaphores_list(struct call *call)
 {
     struct slot **slots;
     struct list_page page;
-    size_t n;
+    size_t n = 0;
     if (!call_page(call, 0, &page))
         return;
     bool good = reader_slots_page(call->api->config.reader, &call->arena, &page, &slots, &n, &call->err);
-    bool more = good && n == page.limit;
-    n -= more;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "semaphores");
-    json_array_begin(&json);
-    for (size_t i = 0; good && i < n; i++)
-        good = semaphore_render(call, &json, slots[i]);
-    if (good)
-        call_next(call, &json, more, n ? slots[n - 1]->id : 0);
-    else
-        call_problem(call);
+    struct str next = { 0 };
+    if (n == page.limit)
+        next = call_cursor(call, slots[--n - 1]->id);
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_SemaphoreList);
+    call_end(call, good, 200);
 }
 
 static void metric(struct buf *out, const char *name, const char *type, const char *help)
@@ -355,9 +327,7 @@ void serve_health_get(struct call *call)
 {
     struct coord_status status;
     coord_status(engine_coord(call->api->config.engine), &status);
-    /* It is advice: work goes on without it. */
-    buf_addf(&call->out, "{\"status\":\"ok\"%s}", status.away ? ",\"coordination\":\"away\"" : "");
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_Health); /* ok also without the coordination service: it only advises */
 }
 
 void serve_ready_get(struct call *call)

@@ -5,6 +5,7 @@
  * 400 for what isn't JSON, 422 for what is refused, with pointers. */
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 
 enum { LIST_MAX = 1000 };
@@ -25,32 +26,30 @@ static bool task_add(struct call *call, struct json *json, int64_t id, bool exis
     return true;
 }
 
+static bool task_listed(struct call *call, struct json *json, struct render_new *task, size_t i)
+{
+    const struct enqueued *enqueued = &task->tasks[i];
+    if (call->command.replay || enqueued->existing)
+        return task_add(call, json, enqueued->task.id, enqueued->existing);
+    task->index = i;
+    render_task_new(call->api, json, task);
+    return true;
+}
+
 static void tasks_show(struct call *call)
 {
     const struct command *command = &call->command;
     const struct posted *posted = call->state;
     struct render_new task = { .tasks = command->out.enqueue.tasks, .defs = posted->defs };
     size_t n = command->out.enqueue.n_tasks;
-    struct json json = json_to(&call->out);
+    struct json out = json_to(&call->out), *json = &out;
+    bool good = true;
     if (posted->many) {
-        json_object_begin(&json);
-        json_key(&json, "tasks");
-        json_array_begin(&json);
+        ANSWER_WRITE(ANSWER_Tasks);
+    } else {
+        good = task_listed(call, json, &task, 0);
     }
-    for (task.index = 0; task.index < n; task.index++) {
-        const struct enqueued *enqueued = &task.tasks[task.index];
-        if (!command->replay && !enqueued->existing)
-            render_task_new(call->api, &json, &task);
-        else if (!task_add(call, &json, enqueued->task.id, enqueued->existing)) {
-            call_problem(call);
-            return;
-        }
-    }
-    if (posted->many) {
-        json_array_end(&json);
-        json_object_end(&json);
-    }
-    call_answer(call, command->status != 0 ? command->status : 201);
+    call_end(call, good, command->status != 0 ? command->status : 201);
 }
 
 /* What was just created is known without a read, but for the keys of what it comes after. */
@@ -157,26 +156,14 @@ void serve_tasks_list(struct call *call)
     struct task_filter filter;
     struct task_view *views;
     size_t n;
-    int64_t next;
+    int64_t last;
     if (!filter_read(call, &filter) ||
-        !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &next, &call->err)) {
+        !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &last, &call->err)) {
         call_problem(call);
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "tasks");
-    json_array_begin(&json);
-    for (size_t i = 0; i < n; i++)
-        render_task(call->api, &json, &views[i], (struct str){ 0 });
-    json_array_end(&json);
-    json_key(&json, "next");
-    if (next > 0)
-        json_str(&json, str_fmt(&call->arena, "%lld", (long long)next));
-    else
-        json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    struct str next = last > 0 ? call_cursor(call, last) : (struct str){ 0 };
+    ANSWER_CALL(200, ANSWER_TaskList);
 }
 
 void serve_tasks_get(struct call *call)

@@ -5,6 +5,7 @@
  * own one. */
 #include <stdlib.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "base/map.h"
 #include "text/key.h"
@@ -103,28 +104,21 @@ static bool others_count(struct call *call, struct tenant_list *list)
     return true;
 }
 
-static void row_render(struct json *json, const struct tenant_row *row)
+static void quotas_render(struct json *json, const struct tenant_row *row)
 {
-    json_object_begin(json);
-    json_put_str(json, "name", row->name);
-    json_key(json, "quotas");
     json_object_begin(json);
     for (int q = 0; q < QUOTA_COUNT; q++) {
         if (q == QUOTA_requests && row->limits[q] < 0)
             continue;
         json_key(json, quota_name((enum quota)q));
-        json_object_begin(json);
-        if (q != QUOTA_requests)
-            json_put_i64(json, "used", row->used[q]);
-        json_key(json, "limit");
-        if (row->limits[q] >= 0)
-            json_i64(json, row->limits[q]);
-        else
-            json_nil(json);
-        json_object_end(json);
+        ANSWER_WRITE(ANSWER_Quota);
     }
     json_object_end(json);
-    json_object_end(json);
+}
+
+static void tenant_render(struct json *json, const struct tenant_row *row)
+{
+    ANSWER_WRITE(ANSWER_Tenant);
 }
 
 static int by_name(const void *a, const void *b)
@@ -168,19 +162,6 @@ void serve_tenants_list(struct call *call)
         return;
     }
     bool more = page_take(call, &list, behind, (size_t)limit);
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "tenants");
-    json_array_begin(&json);
-    for (size_t i = 0; i < list.n; i++)
-        row_render(&json, &list.rows[i]);
-    json_array_end(&json);
-    json_put_i64(&json, "version", list.version);
-    json_key(&json, "next");
-    if (more)
-        json_str(&json, list.rows[list.n - 1].name);
-    else
-        json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    struct str next = more ? list.rows[list.n - 1].name : (struct str){ 0 };
+    ANSWER_CALL(200, ANSWER_TenantList);
 }

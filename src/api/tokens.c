@@ -87,11 +87,9 @@ static void token_created(struct call *call)
         call_problem(call);
         return;
     }
-    struct json out = json_to(&call->out), *json = &out;
     token->created = command->out.token_create.created;
     token->expires = command->out.token_create.expires;
-    ANSWER_WRITE(ANSWER_NewTokenAnswer);
-    call_answer(call, call->command.status != 0 ? call->command.status : 201);
+    ANSWER_CALL(command->status != 0 ? command->status : 201, ANSWER_NewTokenAnswer);
 }
 
 static void scopes_read(struct json_reader *reader, unsigned *out)
@@ -180,25 +178,15 @@ void serve_tokens_list(struct call *call)
         call_problem(call);
         return;
     }
-    bool more = n == page.limit;
-    n -= more;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "tokens");
-    json_array_begin(&json);
-    for (size_t i = 0; i < n; i++)
-        token_render(&json, tokens[i]);
-    call_next(call, &json, more, n ? tokens[n - 1]->id : 0);
+    struct str next = { 0 };
+    if (n == page.limit)
+        next = call_cursor(call, tokens[--n - 1]->id);
+    ANSWER_CALL(200, ANSWER_TokenList);
 }
 
 static void token_revoked(struct call *call)
 {
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_str(&json, "name", call->command.in.token_revoke.name);
-    json_put_bool(&json, "revoked", true);
-    json_object_end(&json);
-    call_answer(call, 200);
+    ANSWER_CALL(200, ANSWER_TokenRevoked);
 }
 
 void serve_tokens_revoke(struct call *call)

@@ -178,12 +178,13 @@ static void test_list(void **state)
     struct buf out;
     buf_init(&out, 1000);
     struct json json = json_to(&out);
-    json_object_begin(&json);
-    finish_render_results(&json, items, n);
-    json_object_end(&json);
-    check_str(buf_str(&out), "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":"
+    json_array_begin(&json);
+    for (size_t i = 0; i < n; i++)
+        render_finish(&json, &items[i]);
+    json_array_end(&json);
+    check_str(buf_str(&out), "[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":"
                              "409,\"code\":\"stale_fence\"},"
-                             "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
+                             "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]");
     buf_release(&out);
     arena_release(&arena);
 }
