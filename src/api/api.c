@@ -31,17 +31,17 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
     api->events_check = (struct loop_timer){ .due = events_check_due, .owner = api };
     api->token_expiry = (struct loop_timer){ .due = auth_expiry_due, .owner = api };
-    api->waiting_check = (struct loop_timer){ .due = at_least_due, .owner = api };
+    api->waiting_check = (struct loop_timer){ .due = wait_for_commit_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
     openapi_build(&api->openapi, config->version);
-    aside_init(api);
+    background_init(api);
     api->retention = retention_new(api);
-    waits_begin(api);
+    wait_for_commit_begin(api);
     servers_begin(api);
-    register_begin(api);
+    executor_register_begin(api);
     api->blobs = blobs_open_store(config->store, err);
     if (api->blobs == NULL || !job_token_open(api, err)) {
         api_free(api);
@@ -62,13 +62,13 @@ void api_free(struct api *api)
 {
     if (api == NULL)
         return;
-    aside_release(api);
+    background_release(api);
     beside_free(api->beside);
     retention_free(api->retention);
     uploads_free(api->uploads);
     servers_end(api);
-    waits_end(api);
-    register_end(api);
+    wait_for_commit_end(api);
+    executor_register_end(api);
     while (api->calls.first != NULL) {
         struct call *call = CONTAINER_OF(api->calls.first, struct call, node);
         call->request = NULL; /* the server that it belonged to is closed */
@@ -103,7 +103,7 @@ void api_on_commit(int64_t seq, void *owner)
     struct api *api = owner;
     (void)seq;
     auth_streams_look(api);
-    at_least_check(api);
+    wait_for_commit_check(api);
     retention_changed(api->retention);
     engine_locks_look(api->config.engine);
     /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later.
@@ -119,7 +119,7 @@ void api_on_commit(int64_t seq, void *owner)
 void api_closing(struct api *api)
 {
     api->closing = true;
-    at_least_check(api);
+    wait_for_commit_check(api);
     events_wake(api);
     logs_wake_followers(api, 0);
 }

@@ -148,18 +148,18 @@ static bool items_prove(const struct proof *proof, struct err *err)
     return true;
 }
 
-static void prove_work(struct aside *aside)
+static void prove_work(struct background *background)
 {
-    aside->ok = items_prove(aside->state, &aside->err);
+    background->ok = items_prove(background->state, &background->err);
 }
 
-static void prove_done(struct aside *aside)
+static void prove_done(struct background *background)
 {
-    const struct proof *proof = aside->state;
-    if (aside->ok)
-        proof->next(aside->call);
+    const struct proof *proof = background->state;
+    if (background->ok)
+        proof->next(background->call);
     else
-        call_refuse(aside->call, aside->err.code, "%s", aside->err.text);
+        call_refuse(background->call, background->err.code, "%s", background->err.text);
 }
 
 void artifacts_prove(struct call *call, struct finish_item *items, size_t n, void (*next)(struct call *call))
@@ -174,7 +174,7 @@ void artifacts_prove(struct call *call, struct finish_item *items, size_t n, voi
     struct proof *proof = ARENA_NEW(&call->arena, struct proof);
     *proof = (struct proof){ call->api->blobs, items, n, next };
     if (blobs_is_shared(call->api->blobs))
-        aside_queue(call, prove_work, prove_done, proof);
+        background_queue(call, prove_work, prove_done, proof);
     else if (items_prove(proof, &call->err))
         next(call);
     else
@@ -198,17 +198,17 @@ static bool piece_add(struct artifact_piece *piece, struct err *err)
     return blobs_append(piece->blobs, &piece->upload, piece->offset, piece->bytes, ARTIFACT_BYTES_MAX, err);
 }
 
-static void piece_work(struct aside *aside)
+static void piece_work(struct background *background)
 {
-    struct artifact_piece *piece = aside->state;
-    aside->ok = piece_add(piece, &aside->err) &&
-                (!piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, &aside->err));
+    struct artifact_piece *piece = background->state;
+    background->ok = piece_add(piece, &background->err) &&
+                     (!piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, &background->err));
 }
 
-static void seal_work(struct aside *aside)
+static void seal_work(struct background *background)
 {
-    struct artifact_piece *piece = aside->state;
-    aside->ok = blobs_seal(piece->blobs, &piece->upload, &piece->blob, &aside->err);
+    struct artifact_piece *piece = background->state;
+    background->ok = blobs_seal(piece->blobs, &piece->upload, &piece->blob, &background->err);
 }
 
 static void piece_answer(struct call *call, const struct artifact_piece *piece)
@@ -218,15 +218,15 @@ static void piece_answer(struct call *call, const struct artifact_piece *piece)
     ANSWER_CALL(200, ANSWER_Artifact);
 }
 
-static void piece_done(struct aside *aside)
+static void piece_done(struct background *background)
 {
-    struct call *call = aside->call;
-    if (aside->ok) {
-        piece_answer(call, aside->state);
+    struct call *call = background->call;
+    if (background->ok) {
+        piece_answer(call, background->state);
         return;
     }
-    err_set(&call->err, aside->err.code, "%s", aside->err.text);
-    call->err.expected = aside->err.expected;
+    err_set(&call->err, background->err.code, "%s", background->err.text);
+    call->err.expected = background->err.expected;
     call_problem(call);
 }
 
@@ -256,9 +256,9 @@ static void piece_take(struct call *call)
     if (shared)
         piece->bytes = str_dup(&call->arena, piece->bytes); /* it outlives a client that goes away */
     if (shared)
-        aside_queue(call, piece_work, piece_done, piece);
+        background_queue(call, piece_work, piece_done, piece);
     else if (piece->last)
-        aside_queue(call, seal_work, piece_done, piece);
+        background_queue(call, seal_work, piece_done, piece);
     else
         piece_answer(call, piece);
 }

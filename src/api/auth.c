@@ -99,7 +99,7 @@ void site_looked(struct api *api, void *out)
         site->keys[i].body = str_dup(&api->tenants_arena, site->keys[i].body);
     if (!tenants_take(api, site, &err))
         log_warn("site.unreadable", "error=%s", log_quote(str_of(err.text)).z);
-    at_least_check(api);
+    wait_for_commit_check(api);
 }
 
 uint64_t auth_source(const struct http_peer *peer)

@@ -116,7 +116,7 @@ struct fence_key {
     unsigned char bytes[16];
 };
 
-struct aside;
+struct background;
 struct beside;
 struct retention;
 struct uploads;
@@ -126,7 +126,7 @@ struct api {
     struct api_config config;
     struct list calls, idle; /* struct call */
     struct list events_followers, log_followers;
-    struct list waiting; /* at_least.c */
+    struct list waiting; /* wait_for_commit.c */
     int64_t looked_ms;   /* when the store's newest commit was last asked for, by the loop's clock */
     struct store_head head_read;
     struct site_read {
@@ -134,7 +134,7 @@ struct api {
         size_t n;
         uint64_t version;
     } site_read;
-    struct beside_chore *head_chore, *reader_chore, *site_chore; /* at_least.c */
+    struct beside_chore *head_chore, *reader_chore, *site_chore; /* wait_for_commit.c */
     struct loop_timer heartbeat, log_check, events_check, waiting_check, token_expiry;
     uint64_t streams_version; /* of the tokens, as of which streams were looked at */
     struct buf openapi, scratch;
@@ -153,17 +153,17 @@ struct api {
     struct guesses guesses[GUESS_SOURCES];
     char uid_text[24]; /* "uid:N" of this process */
 
-    struct map lanes;  /* id -> struct lane_name, malloc */
-    struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
-    struct map polls;  /* executor id -> struct executor_poll, malloc */
-    size_t polls_left; /* of them, when those of executors that have gone went */
-    struct list aside; /* work on other threads */
-    struct list aside_waiting;
+    struct map lanes;       /* id -> struct lane_name, malloc */
+    struct map keys;        /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
+    struct map polls;       /* executor id -> struct executor_poll, malloc */
+    size_t polls_left;      /* of them, when those of executors that have gone went */
+    struct list background; /* work on other threads */
+    struct list background_waiting;
     struct beside *beside; /* NULL: all reads are short */
     struct retention *retention;
     struct uploads *uploads;
     struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
-    struct loop_timer servers_look, register_tell;
+    struct loop_timer servers_look, executor_register_tell;
     struct server_rows {
         struct server_row *rows;
         size_t n;
@@ -172,8 +172,8 @@ struct api {
     struct executor_rows {
         struct executor **rows;
         size_t n;
-    } register_rows;
-    struct beside_chore *register_chore;
+    } executor_register_rows;
+    struct beside_chore *executor_register_chore;
     struct files_used { /* bytes of kept files by tenant, as they were a moment ago (uploads.c) */
         struct smap by_tenant;
         struct arena arena;
@@ -242,18 +242,18 @@ bool call_task_view(struct call *call, struct task_view *out);
 bool call_stream_begin(
     struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request));
 
-/* --- reads that wait (at_least.c) --- */
-bool at_least_met(struct call *call); /* false: the call waits, or was answered */
-void at_least_check(struct api *api);
-/* call_follows: before a call is refused for something that another server may have just made. True: it waits for what
- * others committed, and is then served anew, from call_serve on; false: there is nothing to wait for, or that was done.
+/* --- calls that wait for the store (wait_for_commit.c) --- */
+bool wait_for_commit(struct call *call); /* ?at_least=N; false: the call waits, or was answered */
+void wait_for_commit_check(struct api *api);
+/* call_follows: before a call is refused for something that another server may have just made. True: it waits for the
+ * others' commits, and call_serve begins it again; false: this server has all of them, or the call has waited already.
  */
 bool call_follows(struct call *call);
-/* true: the store is away for a moment; it waits for it, and is then served anew */
+/* true: the store can't be read at the moment; the call waits for it, and call_serve begins it again */
 bool call_misses(struct call *call);
-bool call_missed(struct call *call); /* true: the refusal in call->err was that; the same */
+bool call_missed(struct call *call); /* true: the same, of a call that was refused for that on its way */
 void call_serve(struct call *call);  /* route.c */
-void at_least_due(struct loop_timer *timer);
+void wait_for_commit_due(struct loop_timer *timer);
 
 /* --- problems --- */
 void problem_render(struct buf *out, const struct err *err);
@@ -349,9 +349,9 @@ void revision_answer(struct call *call, int status, struct str archive, const st
 /* --- workflows of posted revisions (posted_workflow.c) --- */
 void posted_workflows_release(struct api *api);
 
-/* --- posted tasks (posted.c) --- */
+/* --- posted tasks (task_body.c) --- */
 struct key; /* text/key.h */
-struct posted {
+struct task_body {
     struct task_def *defs;
     size_t n;
     bool many; /* {tasks: [...]} */
@@ -360,10 +360,10 @@ struct posted {
     bool (*find)(void *owner, const struct key *key, int64_t *out_id, struct err *err);
     void *owner;
 };
-/* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points
+/* task_body_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points
  * into `raw` afterwards.
  */
-bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err);
+bool task_body_read(struct arena *arena, struct str raw, struct task_body *out, struct err *err);
 
 /* --- fences (fence.c): what executors give back as they got it --- */
 struct fence_sealed {
@@ -389,7 +389,7 @@ void render_finish(struct json *json, const struct finish_item *item); /* how it
 bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */
 bool executor_visible(const struct call *call, const struct executor *executor);
 struct list_page executors_page_of(struct call *call); /* whose of them are visible, for a reader */
-/* register.c: its name in the coordination service */
+/* executor_register.c: its name in the coordination service */
 struct str executor_member(struct arena *arena, const struct executor *executor);
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
@@ -445,26 +445,29 @@ bool beside_chore_runs(const struct beside_chore *chore);
 /* store_there: can the loop read the store now? Never waits. If the loop's connection is lost, a thread reconnects it,
  * and the loop leaves the reader alone until then. */
 bool store_there(struct api *api);
-void waits_begin(struct api *api); /* at_least.c */
-void waits_end(struct api *api);
+void wait_for_commit_begin(struct api *api); /* wait_for_commit.c */
+void wait_for_commit_end(struct api *api);
 
-/* --- work on another thread (aside.c) --- */
-struct aside {
+/* --- work on another thread (background.c) --- */
+struct background {
     struct call *call;
-    void (*work)(struct aside *aside); /* on its own thread; touches only this struct and what `state` points to */
+    void (*work)(
+        struct background *background); /* on its own thread; touches only this struct and what `state` points to */
     /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
-    void (*done)(struct aside *aside);
+    void (*done)(struct background *background);
     void *state;
     struct err err;
     bool ok;
-    struct aside_thread *thread; /* private */
+    struct background_thread *thread; /* private */
 };
-/* aside_start: false: too many at once; the call was answered 503. aside_queue: short work with files, which waits for
- * its turn. */
-bool aside_start(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
-bool aside_queue(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
-void aside_release(struct api *api); /* waits for what is running */
-void aside_init(struct api *api);
+/* background_start: false: too many at once; the call was answered 503. background_queue: short work with files, which
+ * queues. */
+bool background_start(
+    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state);
+bool background_queue(
+    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state);
+void background_release(struct api *api); /* waits for what is running */
+void background_init(struct api *api);
 
 /* --- what attempts have sent before their finish (uploads.c) --- */
 struct uploads *uploads_new(struct api *api);
@@ -478,15 +481,16 @@ void uploads_ended(struct api *api, const struct finish_item *items, size_t n);
 bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct err *err);
 void files_used_release(struct files_used *used);
 
-/* --- results of old tasks go (retention.c) --- */
-/* --- the coordination service's register --- */
-void register_begin(struct api *api);
-void register_end(struct api *api);
-void register_soon(struct api *api); /* an executor came or went */
-/* register_lost: the server that heard it has taken it out, and nobody heard of it since. */
-bool register_lost(struct api *api, const struct executor *executor, const struct executor_live *live);
-void register_read(struct call *call, struct smap *out); /* name of an executor -> char *: the server that hears it */
+/* --- executors in the coordination service (executor_register.c) --- */
+void executor_register_begin(struct api *api);
+void executor_register_end(struct api *api);
+void executor_register_soon(struct api *api); /* an executor came or went */
+/* executor_register_lost: its server has taken it out, and it has polled no server since. */
+bool executor_register_lost(struct api *api, const struct executor *executor, const struct executor_live *live);
+/* executor_register_read: name of an executor -> char *: the server that it polls */
+void executor_register_read(struct call *call, struct smap *out);
 
+/* --- results of old tasks go (retention.c) --- */
 struct retention *retention_new(struct api *api);
 void retention_changed(struct retention *retention); /* looks whether the site has another rule now */
 /* config_differs_render: texts into an array: which of the site's keys the server's file says otherwise */

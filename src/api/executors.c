@@ -116,7 +116,7 @@ static struct executor_poll *poll_of(struct api *api, int64_t executor)
         poll = mem_alloc(sizeof *poll);
         *poll = (struct executor_poll){ 0 };
         map_put(&api->polls, (uint64_t)executor, poll);
-        register_soon(api);
+        executor_register_soon(api);
     }
     return poll;
 }
@@ -480,7 +480,7 @@ const char *executor_state_now(struct api *api, const struct executor *executor,
     int64_t silent = poll != NULL ? loop_now(api->config.loop) - poll->last_ms : 0;
     if (poll != NULL && poll->open == 0 && silent > (poll->waits ? SILENT_MS : SILENT_SHORT_MS))
         return executor_state_name(EXECUTOR_LOST);
-    if ((poll == NULL || poll->open == 0) && register_lost(api, executor, live))
+    if ((poll == NULL || poll->open == 0) && executor_register_lost(api, executor, live))
         return executor_state_name(EXECUTOR_LOST);
     return executor_state_name(executor->state);
 }

@@ -187,7 +187,7 @@ static struct str nodes_next(struct call *call, const struct nodes_page *read)
 static void nodes_render(struct call *call, struct json *json, const struct nodes_page *read)
 {
     struct smap servers_of = { 0 };
-    register_read(call, &servers_of);
+    executor_register_read(call, &servers_of);
     json_array_begin(json);
     for (size_t i = 0; i < read->n_servers; i++)
         if (str_eqz(read->servers[i]->name, call->api->config.server_name))

@@ -1,4 +1,4 @@
-/* operate: verify and backup over HTTP; both run aside. */
+/* operate: verify and backup over HTTP; both run in the background. */
 #include <string.h>
 
 #include "api/answer.h"
@@ -22,13 +22,13 @@ static bool witness_read(struct call *call, struct verify_state *out)
         "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits", 2 * STORE_HASH_BYTES);
 }
 
-static void verify_work(struct aside *aside)
+static void verify_work(struct background *background)
 {
-    struct verify_state *state = aside->state;
+    struct verify_state *state = background->state;
     const struct verify_wish wish = {
         .witness_seq = state->witness_seq, .witness_hash = state->witness_hash, .quick = state->quick
     };
-    aside->ok = store_verify_all(state->store, &wish, &state->report, &aside->err);
+    background->ok = store_verify_all(state->store, &wish, &state->report, &background->err);
 }
 
 static void head_render(struct json *json, const struct verify_report *report)
@@ -36,15 +36,15 @@ static void head_render(struct json *json, const struct verify_report *report)
     ANSWER_WRITE(ANSWER_Head);
 }
 
-static void verify_done(struct aside *aside)
+static void verify_done(struct background *background)
 {
-    struct call *call = aside->call;
-    const struct verify_report *report = &((struct verify_state *)aside->state)->report;
-    if (!aside->ok) {
-        call_refuse(call, aside->err.code, "%s", aside->err.text);
+    struct call *call = background->call;
+    const struct verify_report *report = &((struct verify_state *)background->state)->report;
+    if (!background->ok) {
+        call_refuse(call, background->err.code, "%s", background->err.text);
         return;
     }
-    bool whole = !((struct verify_state *)aside->state)->quick;
+    bool whole = !((struct verify_state *)background->state)->quick;
     ANSWER_CALL(200, ANSWER_VerifyReport);
 }
 
@@ -56,7 +56,7 @@ void serve_verify_get(struct call *call)
         call_problem(call);
         return;
     }
-    aside_start(call, verify_work, verify_done, state);
+    background_start(call, verify_work, verify_done, state);
 }
 
 struct backup_state {
@@ -65,18 +65,18 @@ struct backup_state {
     struct backup_facts facts;
 };
 
-static void backup_work(struct aside *aside)
+static void backup_work(struct background *background)
 {
-    struct backup_state *state = aside->state;
-    aside->ok = store_backup_at(state->store, state->file, &state->facts, &aside->err);
+    struct backup_state *state = background->state;
+    background->ok = store_backup_at(state->store, state->file, &state->facts, &background->err);
 }
 
-static void backup_done(struct aside *aside)
+static void backup_done(struct background *background)
 {
-    struct call *call = aside->call;
-    const struct backup_state *state = aside->state;
-    if (!aside->ok) {
-        call_refuse(call, aside->err.code, "%s", aside->err.text);
+    struct call *call = background->call;
+    const struct backup_state *state = background->state;
+    if (!background->ok) {
+        call_refuse(call, background->err.code, "%s", background->err.text);
         return;
     }
     ANSWER_CALL(200, ANSWER_BackupAnswer);
@@ -98,5 +98,5 @@ void serve_backup_create(struct call *call)
         return;
     state->store = call->api->config.store;
     state->file = str_dupz(&call->arena, file);
-    aside_start(call, backup_work, backup_done, state);
+    background_start(call, backup_work, backup_done, state);
 }

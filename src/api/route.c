@@ -227,6 +227,6 @@ void call_serve(struct call *call)
             STR_ARG(str_sub(encoding, 0, 40)));
         return;
     }
-    if (auth_check(call) && params_check(call) && at_least_met(call))
+    if (auth_check(call) && params_check(call) && wait_for_commit(call))
         call_handle(call);
 }

@@ -3,7 +3,7 @@
  * A reference is an id, a key, the name of a task of the same call, or {task, on}. Names become positions here; ids
  * stay as they are. It fails with unknown_task for names that the call doesn't have, and invalid for what contradicts
  * itself. */
-#include "api/posted.h"
+#include "api/task_body.h"
 #include "base/map.h"
 #include "text/json.h"
 #include "text/key.h"
@@ -13,7 +13,7 @@ enum { REFS_MAX = 10000 };
 struct resolve {
     struct arena *arena;
     struct err *err;
-    struct posted *posted;
+    struct task_body *body;
     const struct task_links *links;
     struct smap names; /* -> struct task_def */
     struct map seen;   /* of one task: target -> struct task_ref */
@@ -48,7 +48,7 @@ static bool target_read(struct resolve *r, const struct doc_node *value, struct 
     struct str name = value->text;
     const struct task_def *def = smap_find(&r->names, name);
     if (def != NULL) {
-        out->index = (size_t)(def - r->posted->defs);
+        out->index = (size_t)(def - r->body->defs);
         if (out->kind == EDGE_DEPENDS && r->links[out->index].allow_failure)
             out->kind = EDGE_AFTER;
         return true;
@@ -60,8 +60,8 @@ static bool target_read(struct resolve *r, const struct doc_node *value, struct 
         out->id = key.id;
         return true;
     }
-    if (is_key && key.kind == KEY_TASK && r->posted->find != NULL) {
-        if (!r->posted->find(r->posted->owner, &key, &out->id, r->err))
+    if (is_key && key.kind == KEY_TASK && r->body->find != NULL) {
+        if (!r->body->find(r->body->owner, &key, &out->id, r->err))
             return false;
         return out->id > 0 ||
                err_item(r->err, ERR_unknown_task, path, "there is no task '%.*s'", STR_ARG(str_sub(name, 0, 200)));
@@ -153,8 +153,8 @@ static void list_resolve(
 
 static void names_collect(struct resolve *r)
 {
-    for (size_t i = 0; i < r->posted->n; i++) {
-        struct task_def *def = &r->posted->defs[i];
+    for (size_t i = 0; i < r->body->n; i++) {
+        struct task_def *def = &r->body->defs[i];
         if (def->name.len == 0)
             continue;
         if (smap_find(&r->names, def->name) == NULL)
@@ -165,11 +165,11 @@ static void names_collect(struct resolve *r)
     }
 }
 
-void refs_resolve(struct arena *arena, struct posted *posted, const struct task_links *links, struct err *err)
+void refs_resolve(struct arena *arena, struct task_body *body, const struct task_links *links, struct err *err)
 {
-    struct resolve r = { .arena = arena, .err = err, .posted = posted, .links = links };
+    struct resolve r = { .arena = arena, .err = err, .body = body, .links = links };
     names_collect(&r);
-    for (size_t i = 0; i < posted->n; i++) {
+    for (size_t i = 0; i < body->n; i++) {
         const struct {
             const char *name;
             enum edge_kind kind;
@@ -181,7 +181,7 @@ void refs_resolve(struct arena *arena, struct posted *posted, const struct task_
         r.cap_refs = 0;
         for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
             if (lists[k].list != NULL)
-                list_resolve(&r, &posted->defs[i], lists[k].name, lists[k].kind, lists[k].list);
+                list_resolve(&r, &body->defs[i], lists[k].name, lists[k].kind, lists[k].list);
     }
     smap_release(&r.names);
     map_release(&r.seen);

@@ -39,12 +39,12 @@ static bool task_listed(struct call *call, struct json *json, struct render_new 
 static void tasks_show(struct call *call)
 {
     const struct command *command = &call->command;
-    const struct posted *posted = call->state;
-    struct render_new task = { .tasks = command->out.enqueue.tasks, .defs = posted->defs };
+    const struct task_body *body = call->state;
+    struct render_new task = { .tasks = command->out.enqueue.tasks, .defs = body->defs };
     size_t n = command->out.enqueue.n_tasks;
     struct json out = json_to(&call->out), *json = &out;
     bool good = true;
-    if (posted->many) {
+    if (body->many) {
         ANSWER_WRITE(ANSWER_Tasks);
     } else {
         good = task_listed(call, json, &task, 0);
@@ -56,10 +56,10 @@ static void tasks_show(struct call *call)
 static void tasks_created(struct call *call)
 {
     const struct command *command = &call->command;
-    const struct posted *posted = call->state;
+    const struct task_body *body = call->state;
     bool known = !command->replay;
     for (size_t i = 0; known && i < command->out.enqueue.n_tasks; i++)
-        known = !command->out.enqueue.tasks[i].existing && posted->defs[i].n_refs == 0;
+        known = !command->out.enqueue.tasks[i].existing && body->defs[i].n_refs == 0;
     if (known)
         tasks_show(call);
     else
@@ -67,8 +67,8 @@ static void tasks_created(struct call *call)
 }
 
 struct posting {
-    struct posted posted; /* first */
-    bool reads;           /* it names tasks that have to be looked up, and this is the loop */
+    struct task_body body; /* first */
+    bool reads;            /* it names tasks that have to be looked up, and this is the loop */
 };
 
 static bool archive_task_find(void *owner, const struct key *key, int64_t *out_id, struct err *err)
@@ -86,11 +86,11 @@ void serve_tasks_create(struct call *call)
     if (!call_idempotency(call))
         return;
     struct posting *posting = ARENA_NEW(&call->arena, struct posting);
-    struct posted *posted = &posting->posted;
-    posted->find = archive_task_find;
-    posted->owner = call;
+    struct task_body *body = &posting->body;
+    body->find = archive_task_find;
+    body->owner = call;
     call->state = posting;
-    bool good = posted_read(&call->arena, call->request->body, posted, &call->err);
+    bool good = task_body_read(&call->arena, call->request->body, body, &call->err);
     if (posting->reads) {
         call->err = (struct err){ .arena = &call->arena };
         call_beside(call, serve_tasks_create);
@@ -101,8 +101,8 @@ void serve_tasks_create(struct call *call)
         return;
     }
     call->command.kind = CMD_ENQUEUE;
-    call->command.in.enqueue.defs = posted->defs;
-    call->command.in.enqueue.n_defs = posted->n;
+    call->command.in.enqueue.defs = body->defs;
+    call->command.in.enqueue.n_defs = body->n;
     call_submit(call, tasks_created);
 }
 

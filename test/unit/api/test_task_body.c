@@ -4,14 +4,14 @@
 struct fixture {
     struct arena arena;
     struct err err;
-    struct posted posted;
+    struct task_body body;
 };
 
 static bool read_text(struct fixture *f, const char *text)
 {
     *f = (struct fixture){ 0 };
     f->err.arena = &f->arena;
-    return posted_read(&f->arena, str_of(text), &f->posted, &f->err);
+    return task_body_read(&f->arena, str_of(text), &f->body, &f->err);
 }
 
 static void release(struct fixture *f)
@@ -105,9 +105,9 @@ static void test_good(void **state)
         struct fixture f;
         if (!read_text(&f, good[i].text))
             fail_msg("%s: %s", good[i].text, f.err.text);
-        assert_false(f.posted.many);
-        assert_int_equal(f.posted.n, 1);
-        check_str(def_text(&f.arena, &f.posted.defs[0]), good[i].wanted);
+        assert_false(f.body.many);
+        assert_int_equal(f.body.n, 1);
+        check_str(def_text(&f.arena, &f.body.defs[0]), good[i].wanted);
         release(&f);
     }
 }
@@ -123,12 +123,12 @@ static void test_many(void **state)
     static const char *const wanted[] = { "default/a data {\"data\":{\"x\":1}}",
         "default/b none {} depends@0 cancels@2", "default/c data {\"data\":\"]},{\"} after@0",
         "default/d data {\"data\":2.50}" };
-    assert_true(f.posted.many);
-    assert_int_equal(f.posted.n, COUNT_OF(wanted));
+    assert_true(f.body.many);
+    assert_int_equal(f.body.n, COUNT_OF(wanted));
     for (size_t i = 0; i < COUNT_OF(wanted); i++)
-        check_str(def_text(&f.arena, &f.posted.defs[i]), wanted[i]);
-    check_str(f.posted.defs[3].path, "/tasks/3");
-    check_str(f.posted.defs[1].refs[1].path, "/tasks/1/cancels/0");
+        check_str(def_text(&f.arena, &f.body.defs[i]), wanted[i]);
+    check_str(f.body.defs[3].path, "/tasks/3");
+    check_str(f.body.defs[1].refs[1].path, "/tasks/1/cancels/0");
     release(&f);
 }
 
@@ -146,9 +146,9 @@ static void test_allow_failure(void **state)
     static const char *const wanted[] = { "default/a none {} after@1 depends@2", "default/b none {}",
         "default/c none {}", "default/d none {} depends@1 after@2", "default/e none {} after@1 depends#7",
         "default/f none {} depends@1" };
-    assert_int_equal(f.posted.n, COUNT_OF(wanted));
+    assert_int_equal(f.body.n, COUNT_OF(wanted));
     for (size_t i = 0; i < COUNT_OF(wanted); i++)
-        check_str(def_text(&f.arena, &f.posted.defs[i]), wanted[i]);
+        check_str(def_text(&f.arena, &f.body.defs[i]), wanted[i]);
     release(&f);
 }
 
@@ -320,8 +320,8 @@ static void test_numbers(void **state)
     struct fixture f;
     char *text = bulk(10000);
     assert_true(read_text(&f, text));
-    assert_int_equal(f.posted.n, 10000);
-    check_str(f.posted.defs[9999].name, "t9999");
+    assert_int_equal(f.body.n, 10000);
+    check_str(f.body.defs[9999].name, "t9999");
     release(&f);
     free(text);
     text = bulk(10001);

@@ -74,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     struct str text = { (const char *)bytes, len };
     struct arena arena = { 0 };
     struct err err = { .arena = &arena }, general_err = { .arena = &arena };
-    struct posted posted = { 0 }, general = { 0 };
-    bool good = posted_read(&arena, text, &posted, &err);
+    struct task_body body = { 0 }, general = { 0 };
+    bool good = task_body_read(&arena, text, &body, &err);
     HOLDS(good == (err.code == ERR_none));
     json_t *document = json_parse(text, NODE_DEPTH_MAX, &general_err);
     if (document == NULL) {
@@ -84,15 +84,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     } else {
         char *again = json_dumps(document, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT);
         HOLDS(again != NULL);
-        HOLDS(posted_read(&arena, str_of(again), &general, &general_err) == good);
+        HOLDS(task_body_read(&arena, str_of(again), &general, &general_err) == good);
         if (good) {
-            HOLDS(posted.n == general.n && posted.many == general.many);
-            for (size_t i = 0; i < posted.n; i++) {
-                defs_same(&posted.defs[i], &general.defs[i]);
-                def_sound(&arena, &posted.defs[i], posted.n);
+            HOLDS(body.n == general.n && body.many == general.many);
+            for (size_t i = 0; i < body.n; i++) {
+                defs_same(&body.defs[i], &general.defs[i]);
+                def_sound(&arena, &body.defs[i], body.n);
             }
-            SEEN_IF(one, !posted.many);
-            SEEN_IF(many, posted.many);
+            SEEN_IF(one, !body.many);
+            SEEN_IF(many, body.many);
         } else {
             HOLDS(err.n_items > 0);
             faults_same(&err, &general_err);

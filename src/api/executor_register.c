@@ -1,9 +1,9 @@
-/* register: what the coordination service is told of the executors that this server hears, and what it says of those
- * that others hear.
+/* executor_register: the executors in the coordination service: this server writes those that poll here, and reads
+ * which server each of the others polls.
  *
- * Told every few seconds and soon after one comes or goes, never for a poll; the backend writes what has changed. It
- * promises nothing: the store knows all executors, and answers are the same without the service, but for `server`, and
- * for how soon a silent one is noticed. */
+ * Written every few seconds and soon after an executor comes or goes, never for a poll; the backend writes only what
+ * has changed. Nothing depends on it: the store knows all executors, and without the service answers only lack `server`
+ * and a silent executor is noticed later. */
 #include <stdio.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ static void tell_due(struct loop_timer *timer)
     struct arena arena = { 0 };
     struct executor_rows rows = { 0 };
     loop_arm(api->config.loop, timer, loop_now(api->config.loop) + TELL_MS);
-    if (api->polls.n > 0 && beside_chore_begin(api, api->register_chore))
+    if (api->polls.n > 0 && beside_chore_begin(api, api->executor_register_chore))
         return;
     if (api->polls.n == 0 || rows_read(api, &arena, &rows))
         rows_tell(api, &rows);
@@ -95,27 +95,27 @@ static bool is_advised(struct api *api)
     return engine_coord(api->config.engine)->ops->tell_executors != NULL;
 }
 
-void register_begin(struct api *api)
+void executor_register_begin(struct api *api)
 {
-    api->register_tell = (struct loop_timer){ .due = tell_due, .owner = api };
-    api->register_chore = beside_chore_new(rows_read, rows_tell, &api->register_rows);
+    api->executor_register_tell = (struct loop_timer){ .due = tell_due, .owner = api };
+    api->executor_register_chore = beside_chore_new(rows_read, rows_tell, &api->executor_register_rows);
     if (is_advised(api))
-        loop_arm(api->config.loop, &api->register_tell, loop_now(api->config.loop) + SOON_MS);
+        loop_arm(api->config.loop, &api->executor_register_tell, loop_now(api->config.loop) + SOON_MS);
 }
 
-void register_end(struct api *api)
+void executor_register_end(struct api *api)
 {
-    loop_disarm(api->config.loop, &api->register_tell);
-    beside_chore_free(api->register_chore);
+    loop_disarm(api->config.loop, &api->executor_register_tell);
+    beside_chore_free(api->executor_register_chore);
 }
 
-void register_soon(struct api *api)
+void executor_register_soon(struct api *api)
 {
     if (is_advised(api) && !api->closing)
-        loop_arm(api->config.loop, &api->register_tell, loop_now(api->config.loop) + SOON_MS);
+        loop_arm(api->config.loop, &api->executor_register_tell, loop_now(api->config.loop) + SOON_MS);
 }
 
-bool register_lost(struct api *api, const struct executor *executor, const struct executor_live *live)
+bool executor_register_lost(struct api *api, const struct executor *executor, const struct executor_live *live)
 {
     struct arena arena = { 0 };
     int64_t left = coord_left(engine_coord(api->config.engine), executor_member(&arena, executor));
@@ -123,7 +123,7 @@ bool register_lost(struct api *api, const struct executor *executor, const struc
     return left > 0 && (live == NULL || live->heard_ago_ms < 0 || clock_boot_ms() - live->heard_ago_ms < left);
 }
 
-void register_read(struct call *call, struct smap *out)
+void executor_register_read(struct call *call, struct smap *out)
 {
     struct coord_member *members;
     size_t n;

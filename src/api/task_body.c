@@ -1,9 +1,8 @@
-/* posted: a document with one task or many as definitions for the engine.
+/* task_body: the body of POST /v1/tasks, one task or many, as definitions for the engine.
  *
- * What a task can say, and what is wrong with it, is text/task_doc's; which of its fellows it names is task_ref.c's. It
- * fails with bad_json for what is none, and all faults of all tasks otherwise, each with the JSON pointer of the field.
- */
-#include "api/posted.h"
+ * Keys, values and their faults are text/task_doc's; references between the tasks are task_ref.c's. It fails with
+ * bad_json for what is no JSON, else with all faults of all tasks, each with the JSON pointer of the field. */
+#include "api/task_body.h"
 
 #include "engine/definition.h"
 #include "text/json_node.h"
@@ -47,7 +46,7 @@ static void task_make(const struct node_context *context, const struct doc_node 
             TASK_BYTES_MAX / MIB);
 }
 
-static bool tasks_read(const struct node_context *context, struct posted *out, struct err *err)
+static bool tasks_read(const struct node_context *context, struct task_body *out, struct err *err)
 {
     const struct doc_node *list = tasks_of(context);
     if (context->diags->n_errors > 0)
@@ -72,7 +71,7 @@ static bool tasks_read(const struct node_context *context, struct posted *out, s
     return err->code == ERR_none;
 }
 
-bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err)
+bool task_body_read(struct arena *arena, struct str raw, struct task_body *out, struct err *err)
 {
     struct str text = str_dup(arena, raw); /* what the definitions point into */
     const struct doc_node *body = json_node_body(text, STR("data"), arena);

@@ -1,40 +1,38 @@
-/* at_least: reads that wait until this server has come to a commit of the store: ?at_least=N on any GET.
+/* wait_for_commit: calls that wait until this server has a commit of the store, or has the store itself again.
  *
- * Who wrote through one server was told the number of the commit (Weir-Turn) and reads at least that much through
- * another. What this server answers from memory must be as new as what it reads: so its engine has to have taken the
- * commit over. Waiting calls are looked at when it has; when only the store is ahead, which is looked up every CHECK_MS
- * for all of them at once, the engine is woken. A call that waits has read nothing yet: its handler runs when the
- * commit is there.
+ * ?at_least=N on any GET: a client that wrote through one server got the number of the commit (Weir-Turn), and reads at
+ * least that commit through another one. This server answers partly from its engine's memory, so the engine must have
+ * taken the commit over too. Waiting calls are checked when it has; every CHECK_MS one read of the store's newest
+ * commit, for all of them, finds out whether the engine must be woken. A waiting call has read nothing yet: its handler
+ * runs when the commit is here. After COMMIT_MS the answer is 503 not_yet with the newest commit that is here.
  *
- * So do calls that would be refused for what this server may only not have heard of yet, a token or a tenant that was
- * made at another one (call_follows): they wait for the newest commit of the store as of a look that came after them,
- * and are then served from the beginning. However many there are, and whatever they bring, they cost one look every
- * CHECK_MS: strangers can't make the store work for them, and how long they wait says nothing about what they brought.
+ * call_follows: a call with a token or tenant that this server doesn't know, though another server may have just made
+ * it, waits for the newest commit that a read after its arrival finds, and is then served from the beginning. All such
+ * calls together cost one read every CHECK_MS: strangers can't load the store with them, and how long they wait tells
+ * nothing about the token.
  *
- * And calls that come while the connection to the store is gone wait for it, STORE_MS at most and not when a turn has
- * waited in vain: who was told that his write was accepted isn't told a moment later that the store can't be read. A
- * read that loses it on the way begins anew, once; one that a lock in the database holds up, when it is asked for
- * again.
- *
- * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
+ * call_misses: a call that comes while the connection to the store is lost waits for it, STORE_MS at most, and not at
+ * all once a turn has waited in vain: a client whose write was acknowledged isn't told a moment later that the store
+ * can't be read. call_missed: a read that loses the connection on its way is served once more, also when a lock in the
+ * database stopped it: after that lock's time. */
 #include <inttypes.h>
 
 #include "api/call.h"
 #include "base/plant.h"
 #include "io/clock.h"
 
-enum { HELD_MAX = 1000 }; /* so many reads wait for a lock in the database, others are refused */
-enum { AT_LEAST_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
-enum { AGAIN_MS = 3000 }; /* a read that has failed after more than this isn't tried a second time */
+enum { HELD_MAX = 1000 }; /* at most so many reads wait for a lock in the database; others are refused */
+enum { COMMIT_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
+enum { AGAIN_MS = 3000 }; /* a read that failed after more than this isn't retried */
 
-#define TURN_UNKNOWN INT64_MAX /* the next look tells */
+#define TURN_UNKNOWN INT64_MAX /* the next read of the store's newest commit sets it */
 
 struct waiting {
     struct list_node node; /* api->waiting, in the order of their deadlines */
     struct call *call;
     int64_t turn, deadline_ms;
     bool held;  /* for a lock in the database: until its deadline */
-    bool asked; /* the look that is under way came after it */
+    bool asked; /* the read of the newest commit that is under way began after this call came */
 };
 
 static void waiting_released(struct call *call)
@@ -54,8 +52,7 @@ static void head_take(struct api *api, const struct store_head *head)
     }
 }
 
-/* The store may be ahead of the engine by what other servers committed without a word to us. Beside threads it is told
- * later. */
+/* Other servers may have committed since. With read threads the answer comes later (head_looked). */
 static bool engine_follow(struct api *api, struct err *err)
 {
     struct store_head head;
@@ -84,7 +81,7 @@ static bool head_look(struct api *hand, struct arena *arena, void *out)
 static void head_looked(struct api *api, void *out)
 {
     head_take(api, out);
-    at_least_check(api);
+    wait_for_commit_check(api);
 }
 
 static bool store_connect(struct api *hand, struct arena *arena, void *out)
@@ -97,7 +94,7 @@ static bool store_connect(struct api *hand, struct arena *arena, void *out)
 static void store_connected(struct api *api, void *out)
 {
     (void)out;
-    at_least_check(api);
+    wait_for_commit_check(api);
 }
 
 bool store_there(struct api *api)
@@ -109,14 +106,14 @@ bool store_there(struct api *api)
     return reader_there(api->config.reader) || !beside_chore_begin(api, api->reader_chore);
 }
 
-void waits_begin(struct api *api)
+void wait_for_commit_begin(struct api *api)
 {
     api->head_chore = beside_chore_new(head_look, head_looked, &api->head_read);
     api->reader_chore = beside_chore_new(store_connect, store_connected, &api->config.reader);
     api->site_chore = beside_chore_new(site_look, site_looked, &api->site_read);
 }
 
-void waits_end(struct api *api)
+void wait_for_commit_end(struct api *api)
 {
     beside_chore_free(api->head_chore);
     beside_chore_free(api->reader_chore);
@@ -149,7 +146,7 @@ static void waiting_begin(struct call *call, int64_t turn, int64_t ms)
         loop_arm(api->config.loop, &api->waiting_check, now + CHECK_MS);
 }
 
-/* store_missed: it isn't there, or it isn't known who the tenants are; is that worth waiting for? */
+/* store_missed: the store can't be read now, or the tenants aren't read yet, and waiting may help. */
 static bool store_missed(struct api *api)
 {
     bool current = api->beside == NULL || tenants_current(api);
@@ -194,7 +191,7 @@ bool call_missed(struct call *call)
     return true;
 }
 
-void at_least_check(struct api *api)
+void wait_for_commit_check(struct api *api)
 {
     int64_t turn = engine_time(api->config.engine), now = loop_now(api->config.loop);
     bool back = api->waiting.n > 0 && !store_missed(api);
@@ -211,20 +208,20 @@ void at_least_check(struct api *api)
             call_refuse(
                 call, ERR_unavailable, "the store can't be read: whether it knows what was asked with can't be told");
         else if (now >= waiting->deadline_ms) {
-            call->turn = turn; /* of now, not of when it came */
+            call->turn = turn; /* now, not when the call came */
             call_refuse(call, ERR_not_yet, "turn %" PRId64 " isn't here after %d s: the newest is %" PRId64,
-                waiting->turn, AT_LEAST_MS / 1000, turn);
+                waiting->turn, COMMIT_MS / 1000, turn);
         }
     }
 }
 
-void at_least_due(struct loop_timer *timer)
+void wait_for_commit_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;
     struct err ignored = { .code = ERR_none }; /* a store that can't be read is as one that isn't there yet */
     if (api->waiting.n > 0)
         (void)engine_follow(api, &ignored);
-    at_least_check(api);
+    wait_for_commit_check(api);
     if (api->waiting.n > 0)
         loop_arm(api->config.loop, timer, loop_now(api->config.loop) + CHECK_MS);
 }
@@ -236,18 +233,18 @@ bool call_follows(struct call *call)
     if (call->stage > CALL_MISSES || !reader_is_shared(api->config.reader) || PLANT(token_unfollowed))
         return false;
     call->stage = CALL_FOLLOWS;
-    waiting_begin(call, TURN_UNKNOWN, AT_LEAST_MS);
+    waiting_begin(call, TURN_UNKNOWN, COMMIT_MS);
     struct waiting *waiting = call->state;
     if (loop_now(api->config.loop) - api->looked_ms < CHECK_MS || !engine_follow(api, &ignored) ||
         waiting->turn > engine_time(api->config.engine))
         return true;
-    waiting_released(call); /* there is nothing that this server hasn't heard of */
+    waiting_released(call); /* this server has the newest commit already */
     call->on_release = NULL;
     call->state = NULL;
     return false;
 }
 
-bool at_least_met(struct call *call)
+bool wait_for_commit(struct call *call)
 {
     struct api *api = call->api;
     int64_t wanted = 0, turn = engine_time(api->config.engine);
@@ -263,6 +260,6 @@ bool at_least_met(struct call *call)
         call->turn = turn;
         return true;
     }
-    waiting_begin(call, wanted, AT_LEAST_MS);
+    waiting_begin(call, wanted, COMMIT_MS);
     return false;
 }

@@ -1,0 +1,166 @@
+/* background: work that would block the loop, each on a thread of its own.
+ *
+ * Long work (verify, backup): at most four at once; a fifth request is answered 503. Short work with files (pieces of
+ * uploads, seals, looking up what was sealed): four more at once, and others queue, up to a limit. A thread touches
+ * nothing of the api but its own struct; when it has ended, the loop's thread joins it and calls `done`. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/call.h"
+
+enum { BACKGROUND_MAX = 4, WAITING_MAX = 200, PATIENCE_S = 2 };
+
+struct background_thread {
+    struct background background;
+    struct list_node node;
+    pthread_t thread;
+    atomic_bool over;
+    struct loop *loop;
+    bool queued; /* of the short work */
+};
+
+static size_t background_running(const struct api *api, bool queued)
+{
+    size_t n = 0;
+    for (struct list_node *node = api->background.first; node != NULL; node = node->next)
+        n += CONTAINER_OF(node, struct background_thread, node)->queued == queued;
+    return n;
+}
+
+static void *background_main(void *argument)
+{
+    struct background_thread *thread = argument;
+    struct loop *loop = thread->loop;
+    thread->background.work(&thread->background);
+    atomic_store(&thread->over, true); /* from here on the loop's thread may free it */
+    loop_wake(loop);
+    return NULL;
+}
+
+static void background_reap(struct api *api, struct background_thread *thread, bool answer)
+{
+    list_remove(&api->background, &thread->node);
+    struct call *call = thread->background.call;
+    call->submitted = false;
+    if (answer && call->request != NULL)
+        thread->background.done(&thread->background);
+    else
+        call_released(call);
+    mem_free(thread);
+}
+
+static bool background_begin(struct api *api, struct background_thread *thread)
+{
+    if (pthread_create(&thread->thread, NULL, background_main, thread) != 0)
+        return false;
+    list_append(&api->background, &thread->node);
+    return true;
+}
+
+static void background_refuse(struct call *call, struct background_thread *thread)
+{
+    mem_free(thread);
+    call->submitted = false;
+    if (call->request != NULL)
+        call_refuse(call, ERR_unavailable, "no thread can be started");
+    else
+        call_released(call);
+}
+
+/* waiting_begin: starts queued work while threads are free. */
+static void waiting_begin(struct api *api)
+{
+    while (api->background_waiting.first != NULL && background_running(api, true) < BACKGROUND_MAX) {
+        struct background_thread *thread =
+            CONTAINER_OF(list_take_first(&api->background_waiting), struct background_thread, node);
+        if (!background_begin(api, thread))
+            background_refuse(thread->background.call, thread);
+    }
+}
+
+static void background_woken(void *owner)
+{
+    struct api *api = owner;
+    for (struct list_node *node = api->background.first, *next; node != NULL; node = next) {
+        struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
+        next = node->next;
+        if (!atomic_load(&thread->over))
+            continue;
+        pthread_join(thread->thread, NULL);
+        background_reap(api, thread, true);
+    }
+    waiting_begin(api);
+}
+
+void background_init(struct api *api)
+{
+    loop_on_wake(api->config.loop, background_woken, api);
+}
+
+static struct background_thread *background_make(
+    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
+{
+    struct background_thread *thread = mem_alloc_zero(sizeof *thread);
+    thread->background = (struct background){ .call = call, .work = work, .done = done, .state = state };
+    thread->loop = call->api->config.loop;
+    call->submitted = true; /* keeps the call when the client goes away */
+    return thread;
+}
+
+bool background_start(
+    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
+{
+    struct api *api = call->api;
+    if (background_running(api, false) >= BACKGROUND_MAX) {
+        call_refuse(call, ERR_unavailable, "%d long jobs are running already", BACKGROUND_MAX);
+        return false;
+    }
+    struct background_thread *thread = background_make(call, work, done, state);
+    if (background_begin(api, thread))
+        return true;
+    background_refuse(call, thread);
+    return false;
+}
+
+bool background_queue(
+    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
+{
+    struct api *api = call->api;
+    if (api->background_waiting.n >= WAITING_MAX) {
+        call_refuse(call, ERR_unavailable, "%d requests with files are waiting already", WAITING_MAX);
+        return false;
+    }
+    struct background_thread *thread = background_make(call, work, done, state);
+    thread->queued = true;
+    list_append(&api->background_waiting, &thread->node);
+    waiting_begin(api);
+    return true;
+}
+
+/* A server that stops doesn't wait for a long verify: the process ends, and with it the thread, which only reads. Its
+ * memory isn't freed, since the thread still uses it. */
+void background_release(struct api *api)
+{
+    struct timespec until;
+    loop_forget(api->config.loop, api);
+    for (struct list_node *node; (node = list_take_first(&api->background_waiting)) != NULL;) {
+        struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
+        thread->background.call->submitted = false;
+        call_released(thread->background.call);
+        mem_free(thread);
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    while (api->background.first != NULL) {
+        struct background_thread *thread = CONTAINER_OF(api->background.first, struct background_thread, node);
+        if (pthread_timedjoin_np(thread->thread, NULL, &until) == 0) {
+            background_reap(api, thread, false);
+            continue;
+        }
+        pthread_detach(thread->thread);
+        list_remove(&api->background, &thread->node);
+        list_remove(&api->calls, &thread->background.call->node);
+    }
+}
