@@ -135,27 +135,27 @@ static void edge_flag(const struct edge *edge)
 static bool stub_commit(struct store *store, const struct changes *c, struct err *err)
 {
     struct changes small = *c;
-    for (size_t i = 0; i < c->n_tasks_new; i++)
-        task_keep(c->tasks_new[i]);
-    for (size_t i = 0; i < c->n_tasks_changed; i++)
-        task_keep(c->tasks_changed[i]);
-    for (size_t i = 0; i < c->n_ready_remove; i++)
-        stub.tasks[c->ready_remove[i]->id].ready = false;
-    for (size_t i = 0; i < c->n_ready_add; i++) {
-        size_t at = bucket_of(c->ready_add[i]);
+    for (size_t i = 0; i < c->tasks_new.n; i++)
+        task_keep(c->tasks_new.at[i]);
+    for (size_t i = 0; i < c->tasks_changed.n; i++)
+        task_keep(c->tasks_changed.at[i]);
+    for (size_t i = 0; i < c->ready_remove.n; i++)
+        stub.tasks[c->ready_remove.at[i]->id].ready = false;
+    for (size_t i = 0; i < c->ready_add.n; i++) {
+        size_t at = bucket_of(c->ready_add.at[i]);
         struct bucket *bucket = &stub.buckets[at];
-        *ARENA_PUSH(&stub.arena, bucket->tasks, bucket->n, bucket->cap) = c->ready_add[i]->id;
-        stub.tasks[c->ready_add[i]->id].ready = true;
+        *ARENA_PUSH(&stub.arena, bucket->tasks, bucket->n, bucket->cap) = c->ready_add.at[i]->id;
+        stub.tasks[c->ready_add.at[i]->id].ready = true;
         stub.low = at < stub.low ? at : stub.low;
     }
-    for (size_t i = 0; i < c->n_edges_new; i++)
-        edge_keep(&c->edges_new[i]);
-    for (size_t i = 0; i < c->n_edges_changed; i++)
-        edge_flag(&c->edges_changed[i]);
-    small.n_tasks_new = small.n_tasks_changed = small.n_ready_add = small.n_ready_remove = small.n_edges_new =
-        small.n_edges_changed = 0;
+    for (size_t i = 0; i < c->edges_new.n; i++)
+        edge_keep(&c->edges_new.at[i]);
+    for (size_t i = 0; i < c->edges_changed.n; i++)
+        edge_flag(&c->edges_changed.at[i]);
+    small.tasks_new.n = small.tasks_changed.n = small.ready_add.n = small.ready_remove.n = small.edges_new.n =
+        small.edges_changed.n = 0;
     /* the engine remembers those that are out */
-    small.n_attempts_new = small.n_attempts_changed = small.n_attempts_remove = 0;
+    small.attempts_new.n = small.attempts_changed.n = small.attempts_remove.n = 0;
     bool ok = stub.inner.commit(store, &small, err);
     stub.mem->n_turns = 0; /* nobody reads the events */
     return ok;

@@ -41,7 +41,7 @@ static void turn_commit(struct bench *b, struct changes *c, const struct event *
     const struct lane *lanes[] = { &b->lane };
     buf_reset(&b->packed);
     pack_events(&b->packed, events, n);
-    c->lanes = lanes, c->n_lanes = 1;
+    c->lanes.at = lanes, c->lanes.n = 1;
     c->events = buf_str(&b->packed);
     c->turn = b->head.turn;
     c->first_seq = b->head.seq + 1, c->time = b->now++;
@@ -99,7 +99,7 @@ static void enqueue(struct bench *b, size_t n)
     }
     b->lane.counts[STATE_P] += (int64_t)n;
     struct changes c = {
-        .specs = spec_rows, .n_specs = n, .tasks_new = rows, .n_tasks_new = n, .ready_add = rows, .n_ready_add = n
+        .specs = { .at = spec_rows, .n = n }, .tasks_new = { .at = rows, .n = n }, .ready_add = { .at = rows, .n = n }
     };
     turn_commit(b, &c, events, n * 2);
 }
@@ -138,12 +138,9 @@ static size_t claim(struct bench *b, size_t n, int64_t *out_ids)
         out_ids[i] = tasks[i].id;
     }
     b->lane.counts[STATE_P] -= (int64_t)n, b->lane.counts[STATE_X] += (int64_t)n;
-    struct changes c = { .tasks_changed = rows,
-        .n_tasks_changed = n,
-        .ready_remove = rows,
-        .n_ready_remove = n,
-        .attempts_new = attempts,
-        .n_attempts_new = n };
+    struct changes c = { .tasks_changed = { .at = rows, .n = n },
+        .ready_remove = { .at = rows, .n = n },
+        .attempts_new = { .at = attempts, .n = n } };
     turn_commit(b, &c, events, n);
     return n;
 }
@@ -177,7 +174,7 @@ static void finish(struct bench *b, const int64_t *ids, size_t n)
     }
     b->lane.counts[STATE_X] -= (int64_t)n, b->lane.counts[STATE_D] += (int64_t)n;
     struct changes c = {
-        .tasks_changed = rows, .n_tasks_changed = n, .attempts_changed = attempts, .n_attempts_changed = n
+        .tasks_changed = { .at = rows, .n = n }, .attempts_changed = { .at = attempts, .n = n }
     };
     turn_commit(b, &c, events, n);
 }
@@ -239,7 +236,7 @@ static void store_make(struct bench *b, const char *url, const char *dir)
         fail(&err);
     b->lane = (struct lane){ .id = 1, .kind = LANE_QUEUE, .tenant = STR("default"), .name = STR("default") };
     turn_begin(b);
-    struct changes c = { .classes = classes, .n_classes = 1 };
+    struct changes c = { .classes = { .at = classes, .n = 1 } };
     struct event event = { .kind = EVENT_started, .actor = STR("bench") };
     turn_commit(b, &c, &event, 1);
 }

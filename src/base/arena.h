@@ -30,6 +30,14 @@ void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size
 #define ARENA_PUSH(arena, vec, n, cap) \
     ((__typeof__(vec))arena_push((arena), (void **)&(vec), &(n), &(cap), sizeof *(vec)))
 
+/* ARRAY(type): such a vector as one member, {at, n, cap}. ARRAY_ADD: as ARENA_PUSH. */
+#define ARRAY(type) \
+    struct { \
+        type *at; \
+        size_t n, cap; \
+    }
+#define ARRAY_ADD(arena, array) ARENA_PUSH(arena, (array).at, (array).n, (array).cap)
+
 /* Aborting malloc and realloc for the few things that outlive any arena. */
 void *mem_alloc(size_t size);
 void *mem_alloc_zero(size_t size); /* pages of a large piece are the kernel's until they are touched */

@@ -133,23 +133,23 @@ void changes_archives(struct turn *turn, struct changes *c)
     MAP_EACH (&turn->archives, e) {
         const struct known_archive *known = map_find(&turn->engine->archives, e->key);
         if (!known || !archive_same(&known->row, e->value))
-            archives[c->n_archives++] = e->value;
+            archives[c->archives.n++] = e->value;
     }
-    c->archives = archives;
+    c->archives.at = archives;
     struct revision *revisions = ARENA_ARRAY(turn->arena, struct revision, turn->n_revisions + 1);
     for (size_t i = 0; i < turn->n_revisions; i++)
         revisions[i] = *turn->revisions[i];
-    c->revisions = revisions;
-    c->n_revisions = turn->n_revisions;
+    c->revisions.at = revisions;
+    c->revisions.n = turn->n_revisions;
     struct latest *latest = ARENA_ARRAY(turn->arena, struct latest, turn->n_tracks + 1);
     for (size_t i = 0; i < turn->n_tracks; i++)
         if (turn->tracks[i]->dirty)
-            latest[c->n_latest++] = turn->tracks[i]->latest;
-    c->latest = latest;
-    c->schedules = turn->schedules;
-    c->n_schedules = turn->n_schedules;
-    c->schedules_remove = turn->schedules_gone;
-    c->n_schedules_remove = turn->n_schedules_gone;
+            latest[c->latest.n++] = turn->tracks[i]->latest;
+    c->latest.at = latest;
+    c->schedules.at = turn->schedules;
+    c->schedules.n = turn->n_schedules;
+    c->schedules_remove.at = turn->schedules_gone;
+    c->schedules_remove.n = turn->n_schedules_gone;
 }
 
 /* --- definitions: kept as specs, whose body is the text --- */

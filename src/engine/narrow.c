@@ -184,12 +184,12 @@ static bool holds_pause(const struct hold *holds, size_t n)
 static bool archives_are_own(struct turn *turn, const struct changes *c)
 {
     bool own = true;
-    for (size_t i = 0; i < c->n_archives && own; i++)
-        own = map_find(&turn->locked, (uint64_t)c->archives[i]->lane);
-    for (size_t i = 0; i < c->n_revisions && own; i++)
-        own = map_find(&turn->locked, (uint64_t)c->revisions[i].lane);
-    for (size_t i = 0; i < c->n_latest && own; i++)
-        own = map_find(&turn->locked, (uint64_t)c->latest[i].lane);
+    for (size_t i = 0; i < c->archives.n && own; i++)
+        own = map_find(&turn->locked, (uint64_t)c->archives.at[i]->lane);
+    for (size_t i = 0; i < c->revisions.n && own; i++)
+        own = map_find(&turn->locked, (uint64_t)c->revisions.at[i].lane);
+    for (size_t i = 0; i < c->latest.n && own; i++)
+        own = map_find(&turn->locked, (uint64_t)c->latest.at[i].lane);
     return own;
 }
 
@@ -209,15 +209,15 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
 
 bool changes_narrow(struct turn *turn, struct changes *c)
 {
-    size_t others = c->n_classes + c->n_classes_remove + c->n_log_seals + c->n_results_remove + c->n_executors +
-                    c->n_executors_remove + c->n_tokens + c->n_tokens_remove + c->n_slots_remove + c->n_site +
-                    c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + (c->clock != NULL);
-    bool pause = holds_pause(c->holds_add, c->n_holds_add) || holds_pause(c->holds_remove, c->n_holds_remove);
+    size_t others = c->classes.n + c->classes_remove.n + c->log_seals.n + c->results_remove.n + c->executors.n +
+                    c->executors_remove.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n + c->site.n +
+                    c->schedules.n + c->schedules_remove.n + c->duties.n + c->notes.n + (c->clock != NULL);
+    bool pause = holds_pause(c->holds_add.at, c->holds_add.n) || holds_pause(c->holds_remove.at, c->holds_remove.n);
     if (others || c->server || pause || !archives_are_own(turn, c))
         return turn_widen(turn), false;
-    const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->n_lanes + 1);
-    for (size_t i = 0; i < c->n_lanes; i++)
-        was[i] = lane_before(turn, c->lanes[i]);
+    const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->lanes.n + 1);
+    for (size_t i = 0; i < c->lanes.n; i++)
+        was[i] = lane_before(turn, c->lanes.at[i]);
     c->lanes_was = was;
     c->narrow = true;
     return true;

@@ -180,9 +180,9 @@ static void changes_nodes(struct turn *turn, struct changes *c)
         if (!node->dirty)
             continue;
         if (node->was == STATE_NONE)
-            created[c->n_tasks_new++] = &node->row;
+            created[c->tasks_new.n++] = &node->row;
         else
-            changed[c->n_tasks_changed++] = &node->row;
+            changed[c->tasks_changed.n++] = &node->row;
         bool was = node->was == STATE_P, is = node->row.state == STATE_P;
         bool moved =
             was && is &&
@@ -192,10 +192,10 @@ static void changes_nodes(struct turn *turn, struct changes *c)
             *old = (struct task){
                 .id = node->row.id, .class_id = node->was_class, .prio = node->was_prio, .vt = node->was_vt
             };
-            gone[c->n_ready_remove++] = old;
+            gone[c->ready_remove.n++] = old;
         }
         if (is && (!was || moved))
-            add[c->n_ready_add++] = &node->row;
+            add[c->ready_add.n++] = &node->row;
         struct str tenant = slice_lane(slice, node->row.lane)->tenant;
         if (node->was_unique.len && !node->row.unique.len)
             *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) =
@@ -204,10 +204,10 @@ static void changes_nodes(struct turn *turn, struct changes *c)
             *ARENA_PUSH(turn->arena, turn->unique_add, turn->n_unique_add, turn->cap_unique_add) =
                 (struct unique_claim){ tenant, node->row.unique, node->row.id };
     }
-    c->tasks_new = created;
-    c->tasks_changed = changed;
-    c->ready_add = add;
-    c->ready_remove = gone;
+    c->tasks_new.at = created;
+    c->tasks_changed.at = changed;
+    c->ready_add.at = add;
+    c->ready_remove.at = gone;
 }
 
 static void changes_attempts(struct turn *turn, struct changes *c)
@@ -221,15 +221,15 @@ static void changes_attempts(struct turn *turn, struct changes *c)
         if (pending->removed && pending->is_new)
             continue;
         if (pending->removed)
-            gone[c->n_attempts_remove++] = pending->attempt;
+            gone[c->attempts_remove.n++] = pending->attempt;
         else if (pending->is_new)
-            created[c->n_attempts_new++] = pending->attempt;
+            created[c->attempts_new.n++] = pending->attempt;
         else
-            changed[c->n_attempts_changed++] = pending->attempt;
+            changed[c->attempts_changed.n++] = pending->attempt;
     }
-    c->attempts_new = created;
-    c->attempts_changed = changed;
-    c->attempts_remove = gone;
+    c->attempts_new.at = created;
+    c->attempts_changed.at = changed;
+    c->attempts_remove.at = gone;
 }
 
 static void changes_small(struct turn *turn, struct changes *c)
@@ -241,7 +241,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     MAP_EACH (&slice->lanes, e) {
         const struct lane *lane = e->value, *known = map_find(&turn->engine->lanes, e->key);
         if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= turn->engine->head.next_lane)
-            lanes[c->n_lanes++] = lane;
+            lanes[c->lanes.n++] = lane;
     }
     MAP_EACH (&slice->slots, e) {
         const struct slot *slot = e->value, *known = map_find(&turn->engine->slots, e->key);
@@ -251,63 +251,63 @@ static void changes_small(struct turn *turn, struct changes *c)
         if (turn->engine->store->exclusive && slot_is_empty(slot))
             *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = slot->id;
         else
-            slots[c->n_slots++] = slot;
+            slots[c->slots.n++] = slot;
     }
-    c->lanes = lanes;
-    c->slots = slots;
-    c->slots_remove = turn->slots_gone;
-    c->n_slots_remove = turn->n_slots_gone;
-    c->classes = turn->classes_new;
-    c->n_classes = turn->n_classes_new;
-    c->classes_remove = turn->classes_gone;
-    c->n_classes_remove = turn->n_classes_gone;
-    c->specs = turn->specs_new;
-    c->n_specs = turn->n_specs_new;
-    c->edges_new = slice->edges_new;
-    c->n_edges_new = slice->n_edges_new;
-    c->edges_changed = slice->edges_changed;
-    c->n_edges_changed = slice->n_edges_changed;
-    c->holds_add = slice->holds_add;
-    c->n_holds_add = slice->n_holds_add;
-    c->holds_remove = slice->holds_remove;
-    c->n_holds_remove = slice->n_holds_remove;
-    c->outputs = turn->outputs;
-    c->n_outputs = turn->n_outputs;
-    c->log_tails = turn->tails;
-    c->n_log_tails = turn->n_tails;
-    c->log_seals = turn->seals;
-    c->n_log_seals = turn->n_seals;
-    c->log_seals_remove = turn->seals_gone;
-    c->n_log_seals_remove = turn->n_seals_gone;
-    c->duties = turn->duties;
-    c->n_duties = turn->n_duties;
-    c->notes = turn->notes;
-    c->n_notes = turn->n_notes;
+    c->lanes.at = lanes;
+    c->slots.at = slots;
+    c->slots_remove.at = turn->slots_gone;
+    c->slots_remove.n = turn->n_slots_gone;
+    c->classes.at = turn->classes_new;
+    c->classes.n = turn->n_classes_new;
+    c->classes_remove.at = turn->classes_gone;
+    c->classes_remove.n = turn->n_classes_gone;
+    c->specs.at = turn->specs_new;
+    c->specs.n = turn->n_specs_new;
+    c->edges_new.at = slice->edges_new;
+    c->edges_new.n = slice->n_edges_new;
+    c->edges_changed.at = slice->edges_changed;
+    c->edges_changed.n = slice->n_edges_changed;
+    c->holds_add.at = slice->holds_add;
+    c->holds_add.n = slice->n_holds_add;
+    c->holds_remove.at = slice->holds_remove;
+    c->holds_remove.n = slice->n_holds_remove;
+    c->outputs.at = turn->outputs;
+    c->outputs.n = turn->n_outputs;
+    c->log_tails.at = turn->tails;
+    c->log_tails.n = turn->n_tails;
+    c->log_seals.at = turn->seals;
+    c->log_seals.n = turn->n_seals;
+    c->log_seals_remove.at = turn->seals_gone;
+    c->log_seals_remove.n = turn->n_seals_gone;
+    c->duties.at = turn->duties;
+    c->duties.n = turn->n_duties;
+    c->notes.at = turn->notes;
+    c->notes.n = turn->n_notes;
     c->server = turn->beats ? &turn->server : NULL;
     c->clock = turn->ticks ? &turn->clock : NULL;
-    c->results_remove = turn->pruned;
-    c->n_results_remove = turn->n_pruned;
-    c->unique_add = turn->unique_add;
-    c->n_unique_add = turn->n_unique_add;
-    c->unique_remove = turn->unique_remove;
-    c->n_unique_remove = turn->n_unique_remove;
-    c->idempotency = turn->idempotency;
-    c->n_idempotency = turn->n_idempotency;
-    c->tokens = turn->tokens_new;
-    c->n_tokens = turn->n_tokens_new;
-    c->site = turn->site;
-    c->n_site = turn->n_site;
-    c->tokens_remove = turn->tokens_gone;
-    c->n_tokens_remove = turn->n_tokens_gone;
+    c->results_remove.at = turn->pruned;
+    c->results_remove.n = turn->n_pruned;
+    c->unique_add.at = turn->unique_add;
+    c->unique_add.n = turn->n_unique_add;
+    c->unique_remove.at = turn->unique_remove;
+    c->unique_remove.n = turn->n_unique_remove;
+    c->idempotency.at = turn->idempotency;
+    c->idempotency.n = turn->n_idempotency;
+    c->tokens.at = turn->tokens_new;
+    c->tokens.n = turn->n_tokens_new;
+    c->site.at = turn->site;
+    c->site.n = turn->n_site;
+    c->tokens_remove.at = turn->tokens_gone;
+    c->tokens_remove.n = turn->n_tokens_gone;
     const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
     for (size_t i = 0; i < turn->n_executors; i++)
         executors[i] = turn->executors[i];
-    c->executors = executors;
-    c->n_executors = turn->n_executors;
-    c->executors_remove = turn->executors_gone;
-    c->n_executors_remove = turn->n_executors_gone;
-    c->counts = turn->counts;
-    c->n_counts = turn->n_counts;
+    c->executors.at = executors;
+    c->executors.n = turn->n_executors;
+    c->executors_remove.at = turn->executors_gone;
+    c->executors_remove.n = turn->n_executors_gone;
+    c->counts.at = turn->counts;
+    c->counts.n = turn->n_counts;
 }
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)

@@ -61,89 +61,51 @@ struct executor_count {
 /* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last.
  */
 struct changes {
-    const struct lane **lanes;
-    size_t n_lanes; /* upsert */
-    const struct task_class **classes;
-    size_t n_classes; /* insert */
-    const int64_t *classes_remove;
-    size_t n_classes_remove;
-    const struct spec **specs;
-    size_t n_specs; /* insert */
-    const struct slot **slots;
-    size_t n_slots; /* upsert */
-    const int64_t *slots_remove;
-    size_t n_slots_remove; /* those that there are, after `slots` */
-    const struct task **tasks_new;
-    size_t n_tasks_new;
-    const struct task **tasks_changed;
-    size_t n_tasks_changed;
-    const struct task **ready_add;
-    size_t n_ready_add; /* now P: (class, prio, vt, id) */
+    ARRAY(const struct lane *) lanes; /* upsert */
+    ARRAY(const struct task_class *) classes; /* insert */
+    ARRAY(int64_t) classes_remove;
+    ARRAY(const struct spec *) specs; /* insert */
+    ARRAY(const struct slot *) slots; /* upsert */
+    ARRAY(int64_t) slots_remove; /* those that there are, after `slots` */
+    ARRAY(const struct task *) tasks_new;
+    ARRAY(const struct task *) tasks_changed;
+    ARRAY(const struct task *) ready_add; /* now P: (class, prio, vt, id) */
     /* no longer P: class, prio, vt as they were stored */
-    const struct task **ready_remove;
-    size_t n_ready_remove;
-    const struct edge *edges_new;
-    size_t n_edges_new;
-    const struct edge *edges_changed;
-    size_t n_edges_changed; /* flags */
-    const struct hold *holds_add;
-    size_t n_holds_add;
-    const struct hold *holds_remove;
-    size_t n_holds_remove; /* by kind, key, rank, task */
-    const struct attempt *attempts_new;
-    size_t n_attempts_new;
+    ARRAY(const struct task *) ready_remove;
+    ARRAY(struct edge) edges_new;
+    ARRAY(struct edge) edges_changed; /* flags */
+    ARRAY(struct hold) holds_add;
+    ARRAY(struct hold) holds_remove; /* by kind, key, rank, task */
+    ARRAY(struct attempt) attempts_new;
     /* by task, grant; here and below: `many` as it was loaded, or new */
-    const struct attempt *attempts_changed;
-    size_t n_attempts_changed;
-    const struct attempt *attempts_remove;
-    size_t n_attempts_remove; /* a grant that never arrived */
-    const struct task_outputs *outputs;
-    size_t n_outputs; /* upsert; of tasks that carry MARK_OUTPUTS */
-    const struct log_tail *log_tails;
-    size_t n_log_tails;
-    const struct log_seal *log_seals;
-    size_t n_log_seals; /* upsert */
-    const struct log_name *log_seals_remove;
-    size_t n_log_seals_remove; /* those that there are, after `log_seals` */
+    ARRAY(struct attempt) attempts_changed;
+    ARRAY(struct attempt) attempts_remove; /* a grant that never arrived */
+    ARRAY(struct task_outputs) outputs; /* upsert; of tasks that carry MARK_OUTPUTS */
+    ARRAY(struct log_tail) log_tails;
+    ARRAY(struct log_seal) log_seals; /* upsert */
+    ARRAY(struct log_name) log_seals_remove; /* those that there are, after `log_seals` */
     /* tasks that are pruned: outputs and log tails go */
-    const int64_t *results_remove;
-    size_t n_results_remove;
-    const struct unique_claim *unique_add;
-    size_t n_unique_add;
-    const struct unique_claim *unique_remove;
-    size_t n_unique_remove;
-    const struct idempotency *idempotency;
-    size_t n_idempotency;
+    ARRAY(int64_t) results_remove;
+    ARRAY(struct unique_claim) unique_add;
+    ARRAY(struct unique_claim) unique_remove;
+    ARRAY(struct idempotency) idempotency;
     /* upsert; a shared store leaves the counters alone and adds: */
-    const struct executor **executors;
-    size_t n_executors;
-    const struct executor_count *counts;
-    size_t n_counts;
-    const struct token **tokens;
-    size_t n_tokens; /* insert */
-    const int64_t *executors_remove;
-    size_t n_executors_remove;
-    const int64_t *tokens_remove;
-    size_t n_tokens_remove;
-    const struct site_key *site;
-    size_t n_site; /* upsert by name */
-    const struct archive **archives;
-    size_t n_archives; /* upsert */
-    const struct revision *revisions;
-    size_t n_revisions; /* upsert by lane, rev */
-    const struct latest *latest;
-    size_t n_latest; /* upsert by lane, name, variant */
-    const struct schedule *schedules;
-    size_t n_schedules; /* upsert by lane, task, cron, timezone */
-    const struct schedule *schedules_remove;
-    size_t n_schedules_remove;
+    ARRAY(const struct executor *) executors;
+    ARRAY(struct executor_count) counts;
+    ARRAY(const struct token *) tokens; /* insert */
+    ARRAY(int64_t) executors_remove;
+    ARRAY(int64_t) tokens_remove;
+    ARRAY(struct site_key) site; /* upsert by name */
+    ARRAY(const struct archive *) archives; /* upsert */
+    ARRAY(struct revision) revisions; /* upsert by lane, rev */
+    ARRAY(struct latest) latest; /* upsert by lane, name, variant */
+    ARRAY(struct schedule) schedules; /* upsert by lane, task, cron, timezone */
+    ARRAY(struct schedule) schedules_remove;
     const struct server_row *server; /* upsert by name; NULL: none */
     const struct wall_known *clock;  /* upsert; NULL: as it is */
-    const struct duty *duties;
-    size_t n_duties; /* upsert by name */
+    ARRAY(struct duty) duties; /* upsert by name */
     /* told to the other servers, if they listen; not kept */
-    const struct str *notes;
-    size_t n_notes;
+    ARRAY(struct str) notes;
     struct store_head head; /* after the turn; head.hash is filled in by the store */
     /* the one that carries `events`; of a narrow turn a number of its server's own, else head.turn */
     int64_t turn;

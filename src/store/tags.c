@@ -233,13 +233,13 @@ static void ids_tag(struct packing *p, enum tag_table table, const int64_t *ids,
 static void specs_tag(struct packing *p, const struct changes *c)
 {
     uint64_t fold = 0;
-    for (size_t i = 0, first = 0; i < c->n_specs; i++) {
-        const struct spec *spec = c->specs[i];
+    for (size_t i = 0, first = 0; i < c->specs.n; i++) {
+        const struct spec *spec = c->specs.at[i];
         tag_spec(p->t, spec);
         fold ^= tag_of(p->t);
-        if (i + 1 < c->n_specs && c->specs[i + 1]->id == spec->id + 1)
+        if (i + 1 < c->specs.n && c->specs.at[i + 1]->id == spec->id + 1)
             continue;
-        entry_add(p, TAG_spec, TAG_PUT, c->specs[first]->id, (int64_t)(i + 1 - first), fold);
+        entry_add(p, TAG_spec, TAG_PUT, c->specs.at[first]->id, (int64_t)(i + 1 - first), fold);
         first = i + 1;
         fold = 0;
     }
@@ -261,40 +261,40 @@ static void attempts_tag(struct packing *p, const struct attempt *attempts, size
 
 static void results_tag(struct packing *p, const struct changes *c)
 {
-    tags_outputs(p, TAG_PUT, c->outputs, c->n_outputs);
-    tags_log_tail(p, TAG_PUT, c->log_tails, c->n_log_tails);
-    tags_log_seal(p, TAG_PUT, c->log_seals, c->n_log_seals);
-    for (size_t i = 0; i < c->n_log_seals_remove; i++)
-        entry_add(p, TAG_log_seal, TAG_REMOVE, c->log_seals_remove[i].task, c->log_seals_remove[i].grant, 0);
-    ids_tag(p, TAG_outputs, c->results_remove, c->n_results_remove); /* and its log tails */
+    tags_outputs(p, TAG_PUT, c->outputs.at, c->outputs.n);
+    tags_log_tail(p, TAG_PUT, c->log_tails.at, c->log_tails.n);
+    tags_log_seal(p, TAG_PUT, c->log_seals.at, c->log_seals.n);
+    for (size_t i = 0; i < c->log_seals_remove.n; i++)
+        entry_add(p, TAG_log_seal, TAG_REMOVE, c->log_seals_remove.at[i].task, c->log_seals_remove.at[i].grant, 0);
+    ids_tag(p, TAG_outputs, c->results_remove.at, c->results_remove.n); /* and its log tails */
 }
 
 static void names_tag(struct packing *p, const struct changes *c)
 {
-    tags_lane(p, TAG_PUT, c->lanes, c->n_lanes);
-    tags_class(p, TAG_PUT, c->classes, c->n_classes);
-    ids_tag(p, TAG_class, c->classes_remove, c->n_classes_remove);
-    tags_slot(p, TAG_PUT, c->slots, c->n_slots);
-    ids_tag(p, TAG_slot, c->slots_remove, c->n_slots_remove);
+    tags_lane(p, TAG_PUT, c->lanes.at, c->lanes.n);
+    tags_class(p, TAG_PUT, c->classes.at, c->classes.n);
+    ids_tag(p, TAG_class, c->classes_remove.at, c->classes_remove.n);
+    tags_slot(p, TAG_PUT, c->slots.at, c->slots.n);
+    ids_tag(p, TAG_slot, c->slots_remove.at, c->slots_remove.n);
 }
 
 static void site_tag(struct packing *p, const struct changes *c)
 {
-    tags_idempotency(p, TAG_PUT, c->idempotency, c->n_idempotency);
-    tags_executor(p, TAG_PUT, c->executors, c->n_executors);
-    ids_tag(p, TAG_executor, c->executors_remove, c->n_executors_remove);
-    tags_token(p, TAG_PUT, c->tokens, c->n_tokens);
-    ids_tag(p, TAG_token, c->tokens_remove, c->n_tokens_remove);
-    tags_site(p, TAG_PUT, c->site, c->n_site);
+    tags_idempotency(p, TAG_PUT, c->idempotency.at, c->idempotency.n);
+    tags_executor(p, TAG_PUT, c->executors.at, c->executors.n);
+    ids_tag(p, TAG_executor, c->executors_remove.at, c->executors_remove.n);
+    tags_token(p, TAG_PUT, c->tokens.at, c->tokens.n);
+    ids_tag(p, TAG_token, c->tokens_remove.at, c->tokens_remove.n);
+    tags_site(p, TAG_PUT, c->site.at, c->site.n);
 }
 
 static void archives_tag(struct packing *p, const struct changes *c)
 {
-    tags_archive(p, TAG_PUT, c->archives, c->n_archives);
-    tags_revision(p, TAG_PUT, c->revisions, c->n_revisions);
-    tags_latest(p, TAG_PUT, c->latest, c->n_latest);
-    tags_schedule(p, TAG_REMOVE, c->schedules_remove, c->n_schedules_remove);
-    tags_schedule(p, TAG_PUT, c->schedules, c->n_schedules);
+    tags_archive(p, TAG_PUT, c->archives.at, c->archives.n);
+    tags_revision(p, TAG_PUT, c->revisions.at, c->revisions.n);
+    tags_latest(p, TAG_PUT, c->latest.at, c->latest.n);
+    tags_schedule(p, TAG_REMOVE, c->schedules_remove.at, c->schedules_remove.n);
+    tags_schedule(p, TAG_PUT, c->schedules.at, c->schedules.n);
 }
 
 static void rests_begin(struct tagger *t, size_t n)
@@ -319,25 +319,25 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
     struct packing p = { .out = out, .t = t };
     if (!t->packed.cap)
         tagger_init(t, key);
-    rests_begin(t, c->n_tasks_new + c->n_tasks_changed);
+    rests_begin(t, c->tasks_new.n + c->tasks_changed.n);
     buf_add_char(out, FORMAT);
     names_tag(&p, c);
     specs_tag(&p, c);
-    tags_task(&p, TAG_PUT, c->tasks_new, c->n_tasks_new);
-    tags_task(&p, TAG_PUT, c->tasks_changed, c->n_tasks_changed);
-    tags_edge(&p, TAG_PUT, c->edges_new, c->n_edges_new);
-    tags_edge(&p, TAG_PUT, c->edges_changed, c->n_edges_changed);
-    tags_hold(&p, TAG_REMOVE, c->holds_remove, c->n_holds_remove);
-    tags_hold(&p, TAG_PUT, c->holds_add, c->n_holds_add);
-    attempts_tag(&p, c->attempts_new, c->n_attempts_new);
-    attempts_tag(&p, c->attempts_changed, c->n_attempts_changed);
-    for (size_t i = 0; i < c->n_attempts_remove; i++)
-        entry_add(&p, TAG_live, TAG_REMOVE, c->attempts_remove[i].task, c->attempts_remove[i].grant, 0);
+    tags_task(&p, TAG_PUT, c->tasks_new.at, c->tasks_new.n);
+    tags_task(&p, TAG_PUT, c->tasks_changed.at, c->tasks_changed.n);
+    tags_edge(&p, TAG_PUT, c->edges_new.at, c->edges_new.n);
+    tags_edge(&p, TAG_PUT, c->edges_changed.at, c->edges_changed.n);
+    tags_hold(&p, TAG_REMOVE, c->holds_remove.at, c->holds_remove.n);
+    tags_hold(&p, TAG_PUT, c->holds_add.at, c->holds_add.n);
+    attempts_tag(&p, c->attempts_new.at, c->attempts_new.n);
+    attempts_tag(&p, c->attempts_changed.at, c->attempts_changed.n);
+    for (size_t i = 0; i < c->attempts_remove.n; i++)
+        entry_add(&p, TAG_live, TAG_REMOVE, c->attempts_remove.at[i].task, c->attempts_remove.at[i].grant, 0);
     results_tag(&p, c);
-    tags_unique_key(&p, TAG_REMOVE_SAME, c->unique_remove, c->n_unique_remove);
-    tags_unique_key(&p, TAG_PUT, c->unique_add, c->n_unique_add);
-    if (c->n_unique_add)
-        tags_unique_key(&p, TAG_REMOVE_SAME, c->unique_remove, c->n_unique_remove);
+    tags_unique_key(&p, TAG_REMOVE_SAME, c->unique_remove.at, c->unique_remove.n);
+    tags_unique_key(&p, TAG_PUT, c->unique_add.at, c->unique_add.n);
+    if (c->unique_add.n)
+        tags_unique_key(&p, TAG_REMOVE_SAME, c->unique_remove.at, c->unique_remove.n);
     site_tag(&p, c);
     archives_tag(&p, c);
 }
@@ -346,12 +346,12 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
  * Nor idempotency keys, which may be in turns of which nothing is told. */
 bool changes_told(const struct changes *c)
 {
-    const size_t lists[] = { c->n_lanes, c->n_classes, c->n_classes_remove, c->n_specs, c->n_slots, c->n_slots_remove,
-        c->n_tasks_new, c->n_tasks_changed, c->n_edges_new, c->n_edges_changed, c->n_holds_add, c->n_holds_remove,
-        c->n_attempts_new, c->n_attempts_changed, c->n_attempts_remove, c->n_outputs, c->n_log_tails, c->n_log_seals,
-        c->n_log_seals_remove, c->n_results_remove, c->n_unique_add, c->n_unique_remove, c->n_tokens,
-        c->n_executors_remove, c->n_tokens_remove, c->n_site, c->n_archives, c->n_revisions, c->n_latest,
-        c->n_schedules, c->n_schedules_remove };
+    const size_t lists[] = { c->lanes.n, c->classes.n, c->classes_remove.n, c->specs.n, c->slots.n, c->slots_remove.n,
+        c->tasks_new.n, c->tasks_changed.n, c->edges_new.n, c->edges_changed.n, c->holds_add.n, c->holds_remove.n,
+        c->attempts_new.n, c->attempts_changed.n, c->attempts_remove.n, c->outputs.n, c->log_tails.n, c->log_seals.n,
+        c->log_seals_remove.n, c->results_remove.n, c->unique_add.n, c->unique_remove.n, c->tokens.n,
+        c->executors_remove.n, c->tokens_remove.n, c->site.n, c->archives.n, c->revisions.n, c->latest.n,
+        c->schedules.n, c->schedules_remove.n };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (lists[i])
             return true;

@@ -114,15 +114,15 @@ static void archives_and_revisions_are_kept(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.lanes = lanes, w.c.n_lanes = 1;
-    w.c.archives = archives, w.c.n_archives = 1;
-    w.c.revisions = revisions, w.c.n_revisions = 2;
+    w.c.lanes.at = lanes, w.c.lanes.n = 1;
+    w.c.archives.at = archives, w.c.archives.n = 1;
+    w.c.revisions.at = revisions, w.c.revisions.n = 2;
     turn_end(&w);
     archive.next = 7, archive.n_lock_shared = 0, archive.removed = 99;
     revisions[1].state = REVISION_SKIPPED, revisions[1].n_prevs = 0;
     turn_begin(&w);
-    w.c.archives = archives, w.c.n_archives = 1;
-    w.c.revisions = &revisions[1], w.c.n_revisions = 1;
+    w.c.archives.at = archives, w.c.archives.n = 1;
+    w.c.revisions.at = &revisions[1], w.c.revisions.n = 1;
     turn_end(&w);
     world_reopen(&w);
     archive_is_read(&w, &archive);
@@ -174,8 +174,8 @@ static void a_page_of_archives_and_one_lane(void **state)
         archives[i] = &archive_rows[i];
     }
     turn_begin(&w);
-    w.c.lanes = lanes, w.c.n_lanes = ARCHIVES;
-    w.c.archives = archives, w.c.n_archives = ARCHIVES;
+    w.c.lanes.at = lanes, w.c.lanes.n = ARCHIVES;
+    w.c.archives.at = archives, w.c.archives.n = ARCHIVES;
     turn_end(&w);
     MUST(&w, reader_archives_page(w.reader, &w.arena, STR("default"), 0, 3, &views, &n, &w.err));
     assert_int_equal(n, 3);
@@ -245,17 +245,17 @@ static void what_prev_means_is_kept(void **state)
         rows[i] = &tasks[i];
     }
     turn_begin(&w);
-    w.c.tasks_new = rows, w.c.n_tasks_new = 6;
-    w.c.latest = latest, w.c.n_latest = 2;
-    w.c.schedules = schedules, w.c.n_schedules = 2;
+    w.c.tasks_new.at = rows, w.c.tasks_new.n = 6;
+    w.c.latest.at = latest, w.c.latest.n = 2;
+    w.c.schedules.at = schedules, w.c.schedules.n = 2;
     turn_end(&w);
     latest[0].rev = 9, latest[0].task = 90;
     schedules[0].next = 1500;
     schedules[0].fired = 1400;
     turn_begin(&w);
-    w.c.latest = latest, w.c.n_latest = 1;
-    w.c.schedules = schedules, w.c.n_schedules = 1;
-    w.c.schedules_remove = &schedules[1], w.c.n_schedules_remove = 1;
+    w.c.latest.at = latest, w.c.latest.n = 1;
+    w.c.schedules.at = schedules, w.c.schedules.n = 1;
+    w.c.schedules_remove.at = &schedules[1], w.c.schedules_remove.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->latest_find(w.store, &w.arena, 1, STR("build"), STR("os=a"), &got, &found, &w.err));

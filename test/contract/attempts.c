@@ -42,32 +42,32 @@ static void attempts_live_and_end(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.attempts_new = &running, w.c.n_attempts_new = 1;
+    w.c.attempts_new.at = &running, w.c.attempts_new.n = 1;
     turn_end(&w);
     attempt_expect(&w, &running, 1);
     running.executor = 5; /* adopted */
     turn_begin(&w);
-    w.c.attempts_changed = &running, w.c.n_attempts_changed = 1;
+    w.c.attempts_changed.at = &running, w.c.attempts_changed.n = 1;
     turn_end(&w);
     attempt_expect(&w, &running, 1);
     turn_begin(&w);
-    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+    w.c.attempts_changed.at = &ended, w.c.attempts_changed.n = 1;
     turn_end(&w);
     attempt_expect(&w, &ended, 0);
     turn_begin(&w); /* given up, and its lease is taken up again */
-    w.c.attempts_changed = &running, w.c.n_attempts_changed = 1;
+    w.c.attempts_changed.at = &running, w.c.attempts_changed.n = 1;
     turn_end(&w);
     world_reopen(&w);
     attempt_expect(&w, &running, 1);
     turn_begin(&w);
-    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+    w.c.attempts_changed.at = &ended, w.c.attempts_changed.n = 1;
     turn_end(&w);
     attempt_expect(&w, &ended, 0);
     /* the late result of an attempt that was given up */
     ended.outcome = OUTCOME_done, ended.exit = 0, ended.ended_before = true;
     turn_begin(&w);
-    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
-    w.c.attempts_new = &at_once, w.c.n_attempts_new = 1;
+    w.c.attempts_changed.at = &ended, w.c.attempts_changed.n = 1;
+    w.c.attempts_new.at = &at_once, w.c.attempts_new.n = 1;
     turn_end(&w);
     world_reopen(&w);
     attempt_expect(&w, &ended, 0);
@@ -75,11 +75,11 @@ static void attempts_live_and_end(void **state)
 
     running.grant = 2; /* granted, never arrived */
     turn_begin(&w);
-    w.c.attempts_new = &running, w.c.n_attempts_new = 1;
+    w.c.attempts_new.at = &running, w.c.attempts_new.n = 1;
     turn_end(&w);
     attempt_expect(&w, &running, 1);
     turn_begin(&w);
-    w.c.attempts_remove = &running, w.c.n_attempts_remove = 1;
+    w.c.attempts_remove.at = &running, w.c.attempts_remove.n = 1;
     turn_end(&w);
     MUST(&w, OPS(&w)->load_attempt(w.store, 7, 2, &out, &found, &w.err));
     assert_false(found);
@@ -107,12 +107,12 @@ static void many_attempts_at_once(void **state)
         if (grant == 3)
             ended[0].outcome = OUTCOME_lost;
         turn_begin(&w);
-        w.c.attempts_new = running, w.c.n_attempts_new = N;
+        w.c.attempts_new.at = running, w.c.attempts_new.n = N;
         turn_end(&w);
         for (int i = 0; i < N; i++)
             attempt_expect(&w, &running[i], N);
         turn_begin(&w);
-        w.c.attempts_changed = ended, w.c.n_attempts_changed = N;
+        w.c.attempts_changed.at = ended, w.c.attempts_changed.n = N;
         turn_end(&w);
         for (int i = 0; i < N; i++)
             attempt_expect(&w, &ended[i], 0);
@@ -120,7 +120,7 @@ static void many_attempts_at_once(void **state)
     for (int i = 0; i < N; i++)
         ended[i].ended_before = true, ended[i].exit = 1, ended[i].outcome = OUTCOME_done;
     turn_begin(&w);
-    w.c.attempts_changed = ended, w.c.n_attempts_changed = N;
+    w.c.attempts_changed.at = ended, w.c.attempts_changed.n = N;
     turn_end(&w);
     for (int i = 0; i < N; i++)
         attempt_expect(&w, &ended[i], 0);
@@ -141,7 +141,7 @@ static void claims_make(struct world *w, struct attempt all[CLAIMED])
         all[i].poll_seq = 100 + all[i].executor;
     }
     turn_begin(w);
-    w->c.attempts_new = all, w->c.n_attempts_new = CLAIMED;
+    w->c.attempts_new.at = all, w->c.attempts_new.n = CLAIMED;
     turn_end(w);
 }
 
@@ -158,7 +158,7 @@ static void large_claims_come_apart(void **state)
     rng_seed(&rng, 5);
     claims_make(&w, all);
     turn_begin(&w);
-    w.c.attempts_new = &alone, w.c.n_attempts_new = 1;
+    w.c.attempts_new.at = &alone, w.c.attempts_new.n = 1;
     turn_end(&w);
     for (size_t i = 0; i < n; i++)
         attempt_expect(&w, &all[i], n + 1);
@@ -190,8 +190,8 @@ static void large_claims_come_apart(void **state)
             left[n_left++] = *a;
         }
         turn_begin(&w);
-        w.c.attempts_changed = changed, w.c.n_attempts_changed = n_changed;
-        w.c.attempts_remove = removed, w.c.n_attempts_remove = n_removed;
+        w.c.attempts_changed.at = changed, w.c.attempts_changed.n = n_changed;
+        w.c.attempts_remove.at = removed, w.c.attempts_remove.n = n_removed;
         turn_end(&w);
         n = n_left;
         memcpy(all, left, n * sizeof all[0]);
@@ -214,7 +214,7 @@ static void a_wrong_end_comes_to_nothing(void **state)
         ended = all[3];
         ended.grant += 5, ended.finished = 50, ended.outcome = OUTCOME_done;
         turn_begin(&w);
-        w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+        w.c.attempts_changed.at = &ended, w.c.attempts_changed.n = 1;
         assert_false(turn_try(&w));
     }
     attempt_expect(&w, &all[3], CLAIMED);
@@ -231,14 +231,14 @@ static void outputs_and_log_tails_are_kept(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.outputs = &outputs, w.c.n_outputs = 1;
-    w.c.log_tails = &tail, w.c.n_log_tails = 1;
+    w.c.outputs.at = &outputs, w.c.outputs.n = 1;
+    w.c.log_tails.at = &tail, w.c.log_tails.n = 1;
     turn_end(&w);
     outputs.json = STR("{\"a\":2}");
     tail.offset = 200;
     turn_begin(&w);
-    w.c.outputs = &outputs, w.c.n_outputs = 1;
-    w.c.log_tails = &tail, w.c.n_log_tails = 1;
+    w.c.outputs.at = &outputs, w.c.outputs.n = 1;
+    w.c.log_tails.at = &tail, w.c.log_tails.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_outputs(w.store, &w.arena, 3, &json, &w.err));
@@ -265,11 +265,11 @@ static void seals_of_logs_are_kept(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.log_seals = seals, w.c.n_log_seals = 2;
+    w.c.log_seals.at = seals, w.c.log_seals.n = 2;
     turn_end(&w);
     seals[1].bytes = 10;
     turn_begin(&w);
-    w.c.log_seals = &seals[1], w.c.n_log_seals = 1;
+    w.c.log_seals.at = &seals[1], w.c.log_seals.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_log_seal(w.store, 3, 1, &got, &found, &w.err));
@@ -277,8 +277,8 @@ static void seals_of_logs_are_kept(void **state)
     assert_int_equal(got.bytes, 5);
     assert_memory_equal(got.hash, seals[0].hash, sizeof got.hash);
     turn_begin(&w);
-    w.c.log_seals = &seals[1], w.c.n_log_seals = 1;
-    w.c.log_seals_remove = gone, w.c.n_log_seals_remove = 2;
+    w.c.log_seals.at = &seals[1], w.c.log_seals.n = 1;
+    w.c.log_seals_remove.at = gone, w.c.log_seals_remove.n = 2;
     turn_end(&w);
     MUST(&w, OPS(&w)->load_log_seal(w.store, 3, 1, &got, &found, &w.err));
     assert_false(found);

@@ -134,7 +134,7 @@ static void a_row_without_history_is_found(void **state)
     life_begin(&w, &life);
     turn_begin(&w);
     w.head.next_task = 10;
-    w.c.tasks_new = rows, w.c.n_tasks_new = 1;
+    w.c.tasks_new.at = rows, w.c.tasks_new.n = 1;
     turn_end(&w);
     report_expect(&w, false, "task 5 has a row but no history", 0, NULL);
     world_release(&w);
@@ -333,7 +333,7 @@ static void attempts_make(struct world *w)
     ended[5] = attempt_sample(6, 2, 31);
     ended[6] = attempt_sample(5, 1, 32); /* its executor still sends what it has */
     turn_begin(w);
-    w->c.attempts_new = ended, w->c.n_attempts_new = 7;
+    w->c.attempts_new.at = ended, w->c.attempts_new.n = 7;
     turn_event(w, (struct event){ .kind = EVENT_noted, .actor = STR("test") });
     turn_end(w);
 }

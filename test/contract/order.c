@@ -47,7 +47,7 @@ static void ready_of_many_classes(void **state)
         all[i] = &tasks[i];
     }
     turn_begin(&w);
-    w.c.ready_add = all, w.c.n_ready_add = MANY;
+    w.c.ready_add.at = all, w.c.ready_add.n = MANY;
     turn_end(&w);
     for (int64_t gone = 0; gone < MANY; gone += 10) {
         turn_begin(&w);
@@ -59,7 +59,7 @@ static void ready_of_many_classes(void **state)
             if (n)
                 assert_int_equal(out[0].task, class_id / 2 + 1);
         }
-        w.c.ready_remove = all + gone, w.c.n_ready_remove = 10;
+        w.c.ready_remove.at = all + gone, w.c.ready_remove.n = 10;
         turn_end(&w);
     }
     world_release(&w);
@@ -84,7 +84,7 @@ static void ready_is_ordered_by_priority_then_share_then_age(void **state)
         in[i] = true;
     }
     turn_begin(&w);
-    w.c.ready_add = add, w.c.n_ready_add = TASKS;
+    w.c.ready_add.at = add, w.c.ready_add.n = TASKS;
     turn_end(&w);
     for (int64_t class_id = 1; class_id <= CLASSES; class_id++)
         ready_expect(&w, tasks, in, class_id, class_id == 1 ? 7 : TASKS);
@@ -95,7 +95,7 @@ static void ready_is_ordered_by_priority_then_share_then_age(void **state)
             in[i] = false;
         }
     turn_begin(&w);
-    w.c.ready_remove = gone, w.c.n_ready_remove = n_gone;
+    w.c.ready_remove.at = gone, w.c.ready_remove.n = n_gone;
     turn_end(&w);
     for (int64_t class_id = 1; class_id <= CLASSES; class_id++)
         ready_expect(&w, tasks, in, class_id, TASKS);
@@ -109,8 +109,8 @@ static void ready_is_ordered_by_priority_then_share_then_age(void **state)
     tasks[first].vt = 0, tasks[first].prio = 99;
     for (int i = 0; i < 2; i++) {
         turn_begin(&w);
-        w.c.ready_remove = from, w.c.n_ready_remove = 1;
-        w.c.ready_add = to, w.c.n_ready_add = 1;
+        w.c.ready_remove.at = from, w.c.ready_remove.n = 1;
+        w.c.ready_add.at = to, w.c.ready_add.n = 1;
         turn_end(&w);
         ready_expect(&w, tasks, in, old.class_id, 3);
         old = tasks[first];
@@ -168,7 +168,7 @@ static void holds_are_ordered(void **state)
             .task = (int64_t)i + 1,
             .since = (int64_t)i * 10 };
     turn_begin(&w);
-    w.c.holds_add = all, w.c.n_holds_add = HOLDS;
+    w.c.holds_add.at = all, w.c.holds_add.n = HOLDS;
     turn_end(&w);
     size_t due = holds_pick(all, HOLDS, HOLD_time, INT64_MIN, 5, expected);
     MUST(&w, OPS(&w)->holds_due(w.store, &w.arena, HOLD_time, 5, HOLDS, &out, &n, &w.err));
@@ -188,8 +188,8 @@ static void holds_are_ordered(void **state)
     turn_begin(&w); /* half of them lifted; one goes and comes back */
     struct hold again = all[0];
     again.since = 4711;
-    w.c.holds_remove = all, w.c.n_holds_remove = HOLDS / 2;
-    w.c.holds_add = &again, w.c.n_holds_add = 1;
+    w.c.holds_remove.at = all, w.c.holds_remove.n = HOLDS / 2;
+    w.c.holds_add.at = &again, w.c.holds_add.n = 1;
     turn_end(&w);
     MUST(&w, OPS(&w)->holds_of_task(w.store, &w.arena, 1, &out, &n, &w.err));
     holds_same(out, n, &again, 1);
@@ -233,11 +233,11 @@ static void each_commit_has_a_number(void **state)
     const struct executor *executors[] = { &executor };
     turn_begin(&w);
     w.head.next_executor = 2;
-    w.c.executors = executors, w.c.n_executors = 1;
+    w.c.executors.at = executors, w.c.executors.n = 1;
     turn_end(&w);
     head_expect(&w, first.commit + 1, 0); /* a commit without events */
     turn_begin(&w);
-    w.c.executors = executors, w.c.n_executors = 1; /* its row, and nothing of the head */
+    w.c.executors.at = executors, w.c.executors.n = 1; /* its row, and nothing of the head */
     turn_end(&w);
     head_expect(&w, first.commit + 2, 0);
     turn_begin(&w);
@@ -250,7 +250,7 @@ static void each_commit_has_a_number(void **state)
     turn_end(&w);
     head_expect(&w, first.commit + 4, time); /* the time is that of the last turn with events */
     turn_begin(&w);
-    w.c.executors = executors, w.c.n_executors = 1;
+    w.c.executors.at = executors, w.c.executors.n = 1;
     OPS(&w)->rollback(w.store);
     head_expect(&w, first.commit + 4, time);
     world_reopen(&w);

@@ -63,10 +63,10 @@ static void scene_make(struct scene *s)
             live[n_live++] = (struct attempt){ .task = i + 1, .grant = 1, .executor = i % 4, .many = i % 3 != 0 };
     }
     turn_begin(&s->w);
-    s->w.c.lanes = lanes, s->w.c.n_lanes = LANES;
-    s->w.c.tasks_new = all, s->w.c.n_tasks_new = TASKS;
-    s->w.c.ready_add = ready, s->w.c.n_ready_add = n_ready;
-    s->w.c.attempts_new = live, s->w.c.n_attempts_new = n_live;
+    s->w.c.lanes.at = lanes, s->w.c.lanes.n = LANES;
+    s->w.c.tasks_new.at = all, s->w.c.tasks_new.n = TASKS;
+    s->w.c.ready_add.at = ready, s->w.c.ready_add.n = n_ready;
+    s->w.c.attempts_new.at = live, s->w.c.attempts_new.n = n_live;
     turn_end(&s->w);
 }
 
@@ -194,13 +194,13 @@ static void a_task_is_shown_whole(void **state)
     a = task_sample(&w, 1, 2), b = task_sample(&w, 2, 3);
     a.lane = b.lane = 1, b.spec = 9, b.marks |= MARK_OUTPUTS;
     turn_begin(&w);
-    w.c.lanes = lanes, w.c.n_lanes = 1;
-    w.c.specs = specs, w.c.n_specs = 1;
-    w.c.tasks_new = tasks, w.c.n_tasks_new = 2;
-    w.c.edges_new = edges, w.c.n_edges_new = 2;
-    w.c.attempts_new = attempts, w.c.n_attempts_new = 2;
-    w.c.outputs = &outputs, w.c.n_outputs = 1;
-    w.c.executors = executors, w.c.n_executors = 1;
+    w.c.lanes.at = lanes, w.c.lanes.n = 1;
+    w.c.specs.at = specs, w.c.specs.n = 1;
+    w.c.tasks_new.at = tasks, w.c.tasks_new.n = 2;
+    w.c.edges_new.at = edges, w.c.edges_new.n = 2;
+    w.c.attempts_new.at = attempts, w.c.attempts_new.n = 2;
+    w.c.outputs.at = &outputs, w.c.outputs.n = 1;
+    w.c.executors.at = executors, w.c.executors.n = 1;
     turn_end(&w);
     MUST(&w, reader_task(w.reader, &w.arena, 2, &view, &found, &w.err));
     assert_true(found);
@@ -354,7 +354,7 @@ static void a_reader_sees_whole_turns_only(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.tasks_new = rows, w.c.n_tasks_new = 1;
+    w.c.tasks_new.at = rows, w.c.tasks_new.n = 1;
     MUST(&w, reader_task(w.reader, &w.arena, 1, &view, &found, &w.err)); /* doesn't wait for the writer */
     assert_false(found);
     turn_end(&w);

@@ -62,13 +62,13 @@ static void lanes_are_kept(void **state)
     for (int i = STATE_Q; i < STATE_COUNT; i++)
         one.counts[i] = i * 11;
     turn_begin(&w);
-    w.c.lanes = lanes, w.c.n_lanes = 2;
+    w.c.lanes.at = lanes, w.c.lanes.n = 2;
     turn_end(&w);
     all.paused_since = w.now, all.paused_by = STR("anna"), all.paused_reason = STR("a freeze");
     one.kind = LANE_ARCHIVE; /* as when an archive takes the name of a queue that was only paused */
     one.last_vt = 77, one.log_bytes = 1234567890124, one.file_bytes = 5, one.counts[STATE_D] = 1234567890123;
     turn_begin(&w);
-    w.c.lanes = lanes, w.c.n_lanes = 2;
+    w.c.lanes.at = lanes, w.c.lanes.n = 2;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_lanes(w.store, &w.arena, &out, &n, &w.err));
@@ -113,13 +113,13 @@ static void classes_specs_and_slots_are_kept(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.classes = classes, w.c.n_classes = 2;
-    w.c.specs = specs, w.c.n_specs = 2;
-    w.c.slots = slots, w.c.n_slots = 1;
+    w.c.classes.at = classes, w.c.classes.n = 2;
+    w.c.specs.at = specs, w.c.specs.n = 2;
+    w.c.slots.at = slots, w.c.slots.n = 1;
     turn_end(&w);
     semaphore.limit = 5, semaphore.used = 4;
     turn_begin(&w);
-    w.c.slots = slots, w.c.n_slots = 1;
+    w.c.slots.at = slots, w.c.slots.n = 1;
     turn_end(&w);
     world_reopen(&w);
 
@@ -166,7 +166,7 @@ static void tasks_are_kept_whole(void **state)
     world_make(&w);
     row = task_sample(&w, 1, 1);
     turn_begin(&w);
-    w.c.tasks_new = rows, w.c.n_tasks_new = 1;
+    w.c.tasks_new.at = rows, w.c.tasks_new.n = 1;
     turn_end(&w);
     MUST(&w, OPS(&w)->load_task(w.store, &w.arena, 1, &out, &found, &w.err));
     assert_true(found);
@@ -178,7 +178,7 @@ static void tasks_are_kept_whole(void **state)
     changed.spec = row.spec, changed.created = row.created;
     row = changed;
     turn_begin(&w);
-    w.c.tasks_changed = rows, w.c.n_tasks_changed = 1;
+    w.c.tasks_changed.at = rows, w.c.tasks_changed.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_task(w.store, &w.arena, 1, &out, &found, &w.err));
@@ -202,7 +202,7 @@ static void every_state_and_outcome_is_kept(void **state)
     for (size_t i = 0; i < n; i++)
         rows[i].id = (int64_t)i + 1, pointers[i] = &rows[i];
     turn_begin(&w);
-    w.c.tasks_new = pointers, w.c.n_tasks_new = n;
+    w.c.tasks_new.at = pointers, w.c.tasks_new.n = n;
     turn_end(&w);
     for (size_t i = 0; i < n; i++) {
         struct task out;
@@ -227,11 +227,11 @@ static void edges_are_kept_and_marked(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.edges_new = edges, w.c.n_edges_new = 4;
+    w.c.edges_new.at = edges, w.c.edges_new.n = 4;
     turn_end(&w);
     edges[2].flags = EDGE_FIRED;
     turn_begin(&w);
-    w.c.edges_changed = &edges[2], w.c.n_edges_changed = 1;
+    w.c.edges_changed.at = &edges[2], w.c.edges_changed.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 1, true, &out, &n, &w.err));
@@ -283,9 +283,9 @@ static void what_is_expected_is_what_is_loaded(void **state)
         rows[i] = task_sample(&w, i + 1, i + 1), list[i] = &rows[i];
     live.finished = 0;
     turn_begin(&w);
-    w.c.tasks_new = list, w.c.n_tasks_new = 4;
-    w.c.edges_new = edges, w.c.n_edges_new = 3;
-    w.c.attempts_new = &live, w.c.n_attempts_new = 1;
+    w.c.tasks_new.at = list, w.c.tasks_new.n = 4;
+    w.c.edges_new.at = edges, w.c.edges_new.n = 3;
+    w.c.attempts_new.at = &live, w.c.attempts_new.n = 1;
     turn_end(&w);
     for (int round = 0; round < 2; round++) { /* 1: with a turn between, so that old rows would show */
         struct turn_needs needs = {
@@ -328,8 +328,8 @@ static void what_is_expected_is_what_is_loaded(void **state)
         edges[0].flags = EDGE_FIRED;
         rows[0].state = rows[0].state == STATE_D ? STATE_F : STATE_D;
         rows[1].state = rows[1].state == STATE_D ? STATE_F : STATE_D;
-        w.c.tasks_changed = list, w.c.n_tasks_changed = 2;
-        w.c.edges_changed = edges, w.c.n_edges_changed = 1;
+        w.c.tasks_changed.at = list, w.c.tasks_changed.n = 2;
+        w.c.edges_changed.at = edges, w.c.edges_changed.n = 1;
         turn_end(&w);
     }
     MUST(&w, OPS(&w)->load_task(w.store, &w.arena, 1, &out, &found, &w.err));
@@ -352,25 +352,25 @@ static void unique_keys_have_one_owner(void **state)
     world_make(&w);
     turn_begin(&w);
     struct unique_claim both[] = { a, other };
-    w.c.unique_add = both, w.c.n_unique_add = 2;
+    w.c.unique_add.at = both, w.c.unique_add.n = 2;
     turn_end(&w);
     unique_expect(&w, "t", "k", 1);
     unique_expect(&w, "u", "k", 2);
     unique_expect(&w, "t", "nothing", 0);
     turn_begin(&w); /* not the owner's to give back */
-    w.c.unique_remove = &b, w.c.n_unique_remove = 1;
+    w.c.unique_remove.at = &b, w.c.unique_remove.n = 1;
     turn_end(&w);
     unique_expect(&w, "t", "k", 1);
     turn_begin(&w); /* handed over within one turn */
-    w.c.unique_remove = &a, w.c.n_unique_remove = 1;
-    w.c.unique_add = &b, w.c.n_unique_add = 1;
+    w.c.unique_remove.at = &a, w.c.unique_remove.n = 1;
+    w.c.unique_add.at = &b, w.c.unique_add.n = 1;
     turn_end(&w);
     world_reopen(&w);
     unique_expect(&w, "t", "k", 3);
     struct unique_claim fresh = { STR("t"), STR("once"), 4 };
     turn_begin(&w); /* created and granted within one turn */
-    w.c.unique_add = &fresh, w.c.n_unique_add = 1;
-    w.c.unique_remove = &fresh, w.c.n_unique_remove = 1;
+    w.c.unique_add.at = &fresh, w.c.unique_add.n = 1;
+    w.c.unique_remove.at = &fresh, w.c.unique_remove.n = 1;
     turn_end(&w);
     unique_expect(&w, "t", "once", 0);
     world_release(&w);
@@ -404,7 +404,7 @@ static void idempotency_keys_are_kept_until_they_expire(void **state)
     }
     items[29].n_ids = 0;
     turn_begin(&w);
-    w.c.idempotency = items, w.c.n_idempotency = 30;
+    w.c.idempotency.at = items, w.c.idempotency.n = 30;
     turn_end(&w);
     world_reopen(&w);
     assert_true(idempotency_has(&w, "ci", "key-7", &out));
@@ -434,7 +434,7 @@ static void idempotency_keys_are_kept_until_they_expire(void **state)
 
     items[11].status = 409, items[11].expires = 9000; /* a key used again after its time */
     turn_begin(&w);
-    w.c.idempotency = &items[11], w.c.n_idempotency = 1;
+    w.c.idempotency.at = &items[11], w.c.idempotency.n = 1;
     turn_end(&w);
     assert_true(idempotency_has(&w, "ci", "key-11", &out));
     assert_int_equal(out.status, 409);
@@ -465,13 +465,13 @@ static void executors_are_kept(void **state)
     (void)state;
     world_make(&w);
     turn_begin(&w);
-    w.c.executors = rows, w.c.n_executors = 1;
+    w.c.executors.at = rows, w.c.executors.n = 1;
     turn_end(&w);
     struct executor_count counts[] = { { 1, 99, 3 } };
     e.state = EXECUTOR_LOST, e.processed = 99, e.failed = 3, e.instance = STR("i2"), e.n_labels = 0;
     turn_begin(&w);
-    w.c.executors = rows, w.c.n_executors = 1;
-    w.c.counts = counts, w.c.n_counts = 1;
+    w.c.executors.at = rows, w.c.executors.n = 1;
+    w.c.counts.at = counts, w.c.counts.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));
@@ -511,12 +511,12 @@ static void tokens_are_kept_and_revoked(void **state)
     world_make(&w);
     memset(a.hash, 0xa5, sizeof a.hash);
     turn_begin(&w);
-    w.c.tokens = rows, w.c.n_tokens = 2;
+    w.c.tokens.at = rows, w.c.tokens.n = 2;
     turn_end(&w);
     MUST(&w, reader_tokens(w.reader, &w.arena, &out, &n, &w.err));
     assert_int_equal(n, 2);
     turn_begin(&w);
-    w.c.tokens_remove = &gone, w.c.n_tokens_remove = 1;
+    w.c.tokens_remove.at = &gone, w.c.tokens_remove.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_tokens(w.store, &w.arena, 0, SIZE_MAX, &out, &n, &w.err));
@@ -542,11 +542,11 @@ static void site_keys_are_kept(void **state)
     MUST(&w, OPS(&w)->load_site(w.store, &w.arena, &out, &n, &w.err));
     assert_int_equal(n, 0);
     turn_begin(&w);
-    w.c.site = rows, w.c.n_site = 2;
+    w.c.site.at = rows, w.c.site.n = 2;
     turn_end(&w);
     rows[0].body = STR("{}"), rows[0].version = 2, rows[0].changed = 9, rows[0].changed_by = STR("configuration");
     turn_begin(&w);
-    w.c.site = rows, w.c.n_site = 1;
+    w.c.site.at = rows, w.c.site.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_site(w.store, &w.arena, &out, &n, &w.err));
@@ -614,8 +614,8 @@ static void what_is_rolled_back_never_was(void **state)
     OPS(&w)->rollback(w.store); /* harmless without a turn */
 
     turn_begin(&w); /* the same task twice contradicts itself: nothing of the turn is kept */
-    w.c.edges_new = &edge, w.c.n_edges_new = 1;
-    w.c.tasks_new = rows, w.c.n_tasks_new = 2;
+    w.c.edges_new.at = &edge, w.c.edges_new.n = 1;
+    w.c.tasks_new.at = rows, w.c.tasks_new.n = 2;
     turn_event(&w, (struct event){ .kind = EVENT_started, .actor = STR("x") });
     assert_false(turn_try(&w));
     assert_int_equal(w.err.code, ERR_internal);
@@ -628,15 +628,15 @@ static void what_is_rolled_back_never_was(void **state)
     assert_int_equal(head.turn, 0);
 
     turn_begin(&w); /* and the store goes on */
-    w.c.tasks_new = rows, w.c.n_tasks_new = 1;
+    w.c.tasks_new.at = rows, w.c.tasks_new.n = 1;
     turn_end(&w);
     row.id = 55;
     turn_begin(&w);
-    w.c.tasks_changed = rows, w.c.n_tasks_changed = 1;
+    w.c.tasks_changed.at = rows, w.c.tasks_changed.n = 1;
     assert_false(turn_try(&w)); /* a change of what isn't there is a bug, and said */
     assert_int_equal(w.err.code, ERR_internal);
     turn_begin(&w);
-    w.c.ready_remove = rows, w.c.n_ready_remove = 1;
+    w.c.ready_remove.at = rows, w.c.ready_remove.n = 1;
     assert_false(turn_try(&w));
     assert_int_equal(w.err.code, ERR_internal);
     world_release(&w);

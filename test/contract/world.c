@@ -304,8 +304,8 @@ void life_begin(struct world *w, struct life *life)
     const struct lane *lanes[] = { &life->lane };
     *life = (struct life){ .lane = { .id = 1, .kind = LANE_QUEUE, .tenant = STR("default"), .name = STR("default") } };
     turn_begin(w);
-    w->c.classes = classes, w->c.n_classes = 1;
-    w->c.lanes = lanes, w->c.n_lanes = 1;
+    w->c.classes.at = classes, w->c.classes.n = 1;
+    w->c.lanes.at = lanes, w->c.lanes.n = 1;
     turn_event(w, (struct event){ .kind = EVENT_started, .actor = STR("test") });
     turn_end(w);
 }
@@ -387,7 +387,7 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
             .created = w->now,
             .spec = 1 };
         life_event(w, life, task, EVENT_created, STATE_NONE, STATE_Q);
-        fresh[w->c.n_tasks_new++] = task;
+        fresh[w->c.tasks_new.n++] = task;
     }
     for (size_t i = 0; i < n_moves && old; i++) {
         struct task *task = &life->tasks[rng_below(rng, old)];
@@ -395,16 +395,16 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
                         to = task->last_turn == w->head.turn + 1 ? STATE_NONE : move_choose(rng, from);
         if (!to)
             continue;
-        life_move(w, life, task, to, add, &w->c.n_attempts_new, change, &w->c.n_attempts_changed);
+        life_move(w, life, task, to, add, &w->c.attempts_new.n, change, &w->c.attempts_changed.n);
         if (from == STATE_P)
-            gone[w->c.n_ready_remove++] = task;
+            gone[w->c.ready_remove.n++] = task;
         if (to == STATE_P)
-            in[w->c.n_ready_add++] = task;
-        changed[w->c.n_tasks_changed++] = task;
+            in[w->c.ready_add.n++] = task;
+        changed[w->c.tasks_changed.n++] = task;
     }
     *lanes = &life->lane;
-    w->c.lanes = lanes, w->c.n_lanes = 1;
-    w->c.tasks_new = fresh, w->c.tasks_changed = changed;
-    w->c.ready_add = in, w->c.ready_remove = gone;
-    w->c.attempts_new = add, w->c.attempts_changed = change;
+    w->c.lanes.at = lanes, w->c.lanes.n = 1;
+    w->c.tasks_new.at = fresh, w->c.tasks_changed.at = changed;
+    w->c.ready_add.at = in, w->c.ready_remove.at = gone;
+    w->c.attempts_new.at = add, w->c.attempts_changed.at = change;
 }

@@ -139,49 +139,49 @@ const struct idempotency *memstore_idempotency(struct memstore *m, const struct 
 
 static void small_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_lanes; i++)
-        map_put(&m->lanes, (uint64_t)c->lanes[i]->id + 1, lane_copy(&m->arena, c->lanes[i]));
-    for (size_t i = 0; i < c->n_classes; i++)
-        map_put(&m->classes, (uint64_t)c->classes[i]->id, class_copy(&m->arena, c->classes[i]));
-    for (size_t i = 0; i < c->n_classes_remove; i++)
-        map_take(&m->classes, (uint64_t)c->classes_remove[i]);
-    for (size_t i = 0; i < c->n_specs; i++)
-        map_put(&m->specs, (uint64_t)c->specs[i]->id, spec_copy(&m->arena, c->specs[i]));
-    for (size_t i = 0; i < c->n_slots; i++)
-        map_put(&m->slots, (uint64_t)c->slots[i]->id, slot_copy(&m->arena, c->slots[i]));
-    for (size_t i = 0; i < c->n_slots_remove; i++)
-        map_take(&m->slots, (uint64_t)c->slots_remove[i]);
-    for (size_t i = 0; i < c->n_executors; i++)
-        map_put(&m->executors, (uint64_t)c->executors[i]->id, executor_dup(&m->arena, c->executors[i]));
-    for (size_t i = 0; i < c->n_executors_remove; i++)
-        map_take(&m->executors, (uint64_t)c->executors_remove[i]);
-    for (size_t i = 0; i < c->n_tokens; i++)
-        map_put(&m->tokens, (uint64_t)c->tokens[i]->id, token_copy(&m->arena, c->tokens[i]));
-    for (size_t i = 0; i < c->n_tokens_remove; i++)
-        map_take(&m->tokens, (uint64_t)c->tokens_remove[i]);
-    for (size_t i = 0; i < c->n_unique_remove; i++)
-        smap_take(&m->uniques, unique_text(m, &c->unique_remove[i]));
-    for (size_t i = 0; i < c->n_unique_add; i++) {
+    for (size_t i = 0; i < c->lanes.n; i++)
+        map_put(&m->lanes, (uint64_t)c->lanes.at[i]->id + 1, lane_copy(&m->arena, c->lanes.at[i]));
+    for (size_t i = 0; i < c->classes.n; i++)
+        map_put(&m->classes, (uint64_t)c->classes.at[i]->id, class_copy(&m->arena, c->classes.at[i]));
+    for (size_t i = 0; i < c->classes_remove.n; i++)
+        map_take(&m->classes, (uint64_t)c->classes_remove.at[i]);
+    for (size_t i = 0; i < c->specs.n; i++)
+        map_put(&m->specs, (uint64_t)c->specs.at[i]->id, spec_copy(&m->arena, c->specs.at[i]));
+    for (size_t i = 0; i < c->slots.n; i++)
+        map_put(&m->slots, (uint64_t)c->slots.at[i]->id, slot_copy(&m->arena, c->slots.at[i]));
+    for (size_t i = 0; i < c->slots_remove.n; i++)
+        map_take(&m->slots, (uint64_t)c->slots_remove.at[i]);
+    for (size_t i = 0; i < c->executors.n; i++)
+        map_put(&m->executors, (uint64_t)c->executors.at[i]->id, executor_dup(&m->arena, c->executors.at[i]));
+    for (size_t i = 0; i < c->executors_remove.n; i++)
+        map_take(&m->executors, (uint64_t)c->executors_remove.at[i]);
+    for (size_t i = 0; i < c->tokens.n; i++)
+        map_put(&m->tokens, (uint64_t)c->tokens.at[i]->id, token_copy(&m->arena, c->tokens.at[i]));
+    for (size_t i = 0; i < c->tokens_remove.n; i++)
+        map_take(&m->tokens, (uint64_t)c->tokens_remove.at[i]);
+    for (size_t i = 0; i < c->unique_remove.n; i++)
+        smap_take(&m->uniques, unique_text(m, &c->unique_remove.at[i]));
+    for (size_t i = 0; i < c->unique_add.n; i++) {
         int64_t *id = ARENA_NEW(&m->arena, int64_t);
-        *id = c->unique_add[i].task;
-        ASSERT(!smap_find(&m->uniques, unique_text(m, &c->unique_add[i])));
-        smap_put(&m->uniques, unique_text(m, &c->unique_add[i]), id);
+        *id = c->unique_add.at[i].task;
+        ASSERT(!smap_find(&m->uniques, unique_text(m, &c->unique_add.at[i])));
+        smap_put(&m->uniques, unique_text(m, &c->unique_add.at[i]), id);
     }
-    for (size_t i = 0; i < c->n_idempotency; i++)
+    for (size_t i = 0; i < c->idempotency.n; i++)
         smap_put(
-            &m->idempotency, idempotency_text(m, &c->idempotency[i]), idempotency_copy(&m->arena, &c->idempotency[i]));
+            &m->idempotency, idempotency_text(m, &c->idempotency.at[i]), idempotency_copy(&m->arena, &c->idempotency.at[i]));
 }
 
 static void site_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_site; i++) {
+    for (size_t i = 0; i < c->site.n; i++) {
         size_t k = 0;
-        while (k < m->n_site && !str_eq(m->site[k].name, c->site[i].name))
+        while (k < m->n_site && !str_eq(m->site[k].name, c->site.at[i].name))
             k++;
         ASSERT(k < sizeof m->site / sizeof *m->site);
         if (k == m->n_site)
             m->n_site++;
-        m->site[k] = c->site[i];
+        m->site[k] = c->site.at[i];
         row_copy_site(&m->arena, &m->site[k]);
     }
 }
@@ -206,52 +206,52 @@ static bool mem_site(struct store *store, struct arena *arena, struct site_key *
 
 static void work_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_tasks_new; i++) {
-        ASSERT(!map_find(&m->tasks, (uint64_t)c->tasks_new[i]->id));
-        map_put(&m->tasks, (uint64_t)c->tasks_new[i]->id, task_copy(&m->arena, c->tasks_new[i]));
+    for (size_t i = 0; i < c->tasks_new.n; i++) {
+        ASSERT(!map_find(&m->tasks, (uint64_t)c->tasks_new.at[i]->id));
+        map_put(&m->tasks, (uint64_t)c->tasks_new.at[i]->id, task_copy(&m->arena, c->tasks_new.at[i]));
     }
-    for (size_t i = 0; i < c->n_tasks_changed; i++) {
-        ASSERT(map_find(&m->tasks, (uint64_t)c->tasks_changed[i]->id));
-        map_put(&m->tasks, (uint64_t)c->tasks_changed[i]->id, task_copy(&m->arena, c->tasks_changed[i]));
+    for (size_t i = 0; i < c->tasks_changed.n; i++) {
+        ASSERT(map_find(&m->tasks, (uint64_t)c->tasks_changed.at[i]->id));
+        map_put(&m->tasks, (uint64_t)c->tasks_changed.at[i]->id, task_copy(&m->arena, c->tasks_changed.at[i]));
     }
-    for (size_t i = 0; i < c->n_ready_remove; i++)
-        ready_delete(m, c->ready_remove[i]);
-    for (size_t i = 0; i < c->n_ready_add; i++)
-        ready_insert(m, c->ready_add[i]);
-    for (size_t i = 0; i < c->n_edges_new; i++) {
-        edge_put(m, &m->outs, c->edges_new[i].pred, &c->edges_new[i]);
-        edge_put(m, &m->ins, c->edges_new[i].waiter, &c->edges_new[i]);
+    for (size_t i = 0; i < c->ready_remove.n; i++)
+        ready_delete(m, c->ready_remove.at[i]);
+    for (size_t i = 0; i < c->ready_add.n; i++)
+        ready_insert(m, c->ready_add.at[i]);
+    for (size_t i = 0; i < c->edges_new.n; i++) {
+        edge_put(m, &m->outs, c->edges_new.at[i].pred, &c->edges_new.at[i]);
+        edge_put(m, &m->ins, c->edges_new.at[i].waiter, &c->edges_new.at[i]);
     }
-    for (size_t i = 0; i < c->n_edges_changed; i++) {
-        edge_flag(&m->outs, c->edges_changed[i].pred, &c->edges_changed[i]);
-        edge_flag(&m->ins, c->edges_changed[i].waiter, &c->edges_changed[i]);
+    for (size_t i = 0; i < c->edges_changed.n; i++) {
+        edge_flag(&m->outs, c->edges_changed.at[i].pred, &c->edges_changed.at[i]);
+        edge_flag(&m->ins, c->edges_changed.at[i].waiter, &c->edges_changed.at[i]);
     }
-    for (size_t i = 0; i < c->n_holds_remove; i++)
-        hold_delete(m, &c->holds_remove[i]);
-    for (size_t i = 0; i < c->n_holds_add; i++)
-        hold_insert(m, &c->holds_add[i]);
-    for (size_t i = 0; i < c->n_attempts_new; i++) {
+    for (size_t i = 0; i < c->holds_remove.n; i++)
+        hold_delete(m, &c->holds_remove.at[i]);
+    for (size_t i = 0; i < c->holds_add.n; i++)
+        hold_insert(m, &c->holds_add.at[i]);
+    for (size_t i = 0; i < c->attempts_new.n; i++) {
         struct attempt *attempt = ARENA_PUSH(&m->arena, m->attempts, m->n_attempts, m->cap_attempts);
-        *attempt = c->attempts_new[i];
+        *attempt = c->attempts_new.at[i];
         attempt->many &= attempt->finished == 0;
     }
-    for (size_t i = 0; i < c->n_attempts_changed; i++) {
-        struct attempt *attempt = attempt_at(m, c->attempts_changed[i].task, c->attempts_changed[i].grant);
-        ASSERT(attempt && c->attempts_changed[i].many == attempt->many); /* a store finds it by that */
-        *attempt = c->attempts_changed[i];
+    for (size_t i = 0; i < c->attempts_changed.n; i++) {
+        struct attempt *attempt = attempt_at(m, c->attempts_changed.at[i].task, c->attempts_changed.at[i].grant);
+        ASSERT(attempt && c->attempts_changed.at[i].many == attempt->many); /* a store finds it by that */
+        *attempt = c->attempts_changed.at[i];
         attempt->many &= attempt->finished == 0;
     }
-    for (size_t i = 0; i < c->n_attempts_remove; i++) {
-        struct attempt *attempt = attempt_at(m, c->attempts_remove[i].task, c->attempts_remove[i].grant);
-        ASSERT(attempt && c->attempts_remove[i].many == attempt->many);
+    for (size_t i = 0; i < c->attempts_remove.n; i++) {
+        struct attempt *attempt = attempt_at(m, c->attempts_remove.at[i].task, c->attempts_remove.at[i].grant);
+        ASSERT(attempt && c->attempts_remove.at[i].many == attempt->many);
         *attempt = m->attempts[--m->n_attempts];
     }
-    for (size_t i = 0; i < c->n_results_remove; i++)
-        (void)map_take(&m->outputs, (uint64_t)c->results_remove[i]);
-    for (size_t i = 0; i < c->n_outputs; i++) {
+    for (size_t i = 0; i < c->results_remove.n; i++)
+        (void)map_take(&m->outputs, (uint64_t)c->results_remove.at[i]);
+    for (size_t i = 0; i < c->outputs.n; i++) {
         struct str *json = ARENA_NEW(&m->arena, struct str);
-        *json = str_dup(&m->arena, c->outputs[i].json);
-        map_put(&m->outputs, (uint64_t)c->outputs[i].task, json);
+        *json = str_dup(&m->arena, c->outputs.at[i].json);
+        map_put(&m->outputs, (uint64_t)c->outputs.at[i].task, json);
     }
 }
 

@@ -29,41 +29,41 @@ static bool schedule_is(const struct schedule *a, const struct schedule *b)
 
 static void schedules_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_schedules; i++) {
+    for (size_t i = 0; i < c->schedules.n; i++) {
         size_t at = 0;
-        while (at < m->n_schedules && !schedule_is(&m->schedules[at], &c->schedules[i]))
+        while (at < m->n_schedules && !schedule_is(&m->schedules[at], &c->schedules.at[i]))
             at++;
         if (at == m->n_schedules)
             ARENA_PUSH(&m->arena, m->schedules, m->n_schedules, m->cap_schedules);
-        m->schedules[at] = schedule_copy(&m->arena, &c->schedules[i]);
+        m->schedules[at] = schedule_copy(&m->arena, &c->schedules.at[i]);
     }
-    for (size_t i = 0; i < c->n_schedules_remove; i++)
+    for (size_t i = 0; i < c->schedules_remove.n; i++)
         for (size_t at = 0; at < m->n_schedules; at++)
-            if (schedule_is(&m->schedules[at], &c->schedules_remove[i]))
+            if (schedule_is(&m->schedules[at], &c->schedules_remove.at[i]))
                 m->schedules[at--] = m->schedules[--m->n_schedules];
 }
 
 void archives_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_archives; i++)
-        map_put(&m->archives, (uint64_t)c->archives[i]->lane, archive_copy(&m->arena, c->archives[i]));
-    for (size_t i = 0; i < c->n_revisions; i++) {
+    for (size_t i = 0; i < c->archives.n; i++)
+        map_put(&m->archives, (uint64_t)c->archives.at[i]->lane, archive_copy(&m->arena, c->archives.at[i]));
+    for (size_t i = 0; i < c->revisions.n; i++) {
         size_t at = 0;
         while (at < m->n_revisions &&
-               (m->revisions[at].lane != c->revisions[i].lane || m->revisions[at].rev != c->revisions[i].rev))
+               (m->revisions[at].lane != c->revisions.at[i].lane || m->revisions[at].rev != c->revisions.at[i].rev))
             at++;
         if (at == m->n_revisions)
             ARENA_PUSH(&m->arena, m->revisions, m->n_revisions, m->cap_revisions);
-        m->revisions[at] = revision_copy(&m->arena, &c->revisions[i]);
+        m->revisions[at] = revision_copy(&m->arena, &c->revisions.at[i]);
     }
-    for (size_t i = 0; i < c->n_latest; i++) {
+    for (size_t i = 0; i < c->latest.n; i++) {
         size_t at = 0;
         while (at < m->n_latests &&
-               (m->latests[at].lane != c->latest[i].lane || !str_eq(m->latests[at].name, c->latest[i].name)))
+               (m->latests[at].lane != c->latest.at[i].lane || !str_eq(m->latests[at].name, c->latest.at[i].name)))
             at++;
         if (at == m->n_latests)
             ARENA_PUSH(&m->arena, m->latests, m->n_latests, m->cap_latests);
-        m->latests[at] = latest_copy(&m->arena, &c->latest[i]);
+        m->latests[at] = latest_copy(&m->arena, &c->latest.at[i]);
     }
     schedules_apply(m, c);
 }

@@ -125,45 +125,45 @@ static bool changes_any(const struct memstore *m, const struct changes *c)
     a.commit = b.commit;
     memcpy(a.hash, b.hash, sizeof a.hash);
     a.time = b.time;
-    size_t rows = c->n_classes_remove + c->n_lanes + c->n_classes + c->n_specs + c->n_slots + c->n_tasks_new +
-                  c->n_tasks_changed + c->n_ready_add + c->n_ready_remove + c->n_edges_new + c->n_edges_changed +
-                  c->n_holds_add + c->n_holds_remove + c->n_attempts_new + c->n_attempts_changed +
-                  c->n_attempts_remove + c->n_outputs + c->n_unique_add + c->n_unique_remove + c->n_idempotency +
-                  c->n_executors + c->n_counts + c->n_tokens + c->n_tokens_remove + c->n_slots_remove +
-                  c->n_executors_remove + c->n_site + c->n_archives + c->n_revisions + c->n_latest + c->n_schedules +
-                  c->n_schedules_remove + c->n_duties + c->n_notes + c->n_results_remove;
+    size_t rows = c->classes_remove.n + c->lanes.n + c->classes.n + c->specs.n + c->slots.n + c->tasks_new.n +
+                  c->tasks_changed.n + c->ready_add.n + c->ready_remove.n + c->edges_new.n + c->edges_changed.n +
+                  c->holds_add.n + c->holds_remove.n + c->attempts_new.n + c->attempts_changed.n +
+                  c->attempts_remove.n + c->outputs.n + c->unique_add.n + c->unique_remove.n + c->idempotency.n +
+                  c->executors.n + c->counts.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n +
+                  c->executors_remove.n + c->site.n + c->archives.n + c->revisions.n + c->latest.n + c->schedules.n +
+                  c->schedules_remove.n + c->duties.n + c->notes.n + c->results_remove.n;
     return rows > 0 || c->server || c->clock || c->events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
 }
 
 static void duties_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_duties; i++) {
+    for (size_t i = 0; i < c->duties.n; i++) {
         size_t at = 0;
-        while (at < m->n_duties && !str_eq(m->duties[at].name, c->duties[i].name))
+        while (at < m->n_duties && !str_eq(m->duties[at].name, c->duties.at[i].name))
             at++;
         ASSERT(at < MEM_DUTIES_MAX);
         if (at == m->n_duties)
             m->n_duties++;
-        m->duties[at] = c->duties[i];
-        m->duties[at].name = str_dup(&m->arena, c->duties[i].name);
-        m->duties[at].holder = str_dup(&m->arena, c->duties[i].holder);
+        m->duties[at] = c->duties.at[i];
+        m->duties[at].name = str_dup(&m->arena, c->duties.at[i].name);
+        m->duties[at].holder = str_dup(&m->arena, c->duties.at[i].holder);
     }
 }
 
 static void rows_touch(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->n_lanes; i++)
-        touch(m, MEM_LANE, c->lanes[i]->id + 1);
-    for (size_t i = 0; i < c->n_slots; i++)
-        touch(m, MEM_SLOT, c->slots[i]->id);
-    for (size_t i = 0; i < c->n_executors; i++)
-        touch(m, MEM_EXECUTOR, c->executors[i]->id);
-    for (size_t i = 0; i < c->n_archives; i++)
-        touch(m, MEM_ARCHIVE, c->archives[i]->lane);
-    for (size_t i = 0; i < c->n_tasks_new; i++)
-        touch(m, MEM_TASK, c->tasks_new[i]->id);
-    for (size_t i = 0; i < c->n_tasks_changed; i++)
-        touch(m, MEM_TASK, c->tasks_changed[i]->id);
+    for (size_t i = 0; i < c->lanes.n; i++)
+        touch(m, MEM_LANE, c->lanes.at[i]->id + 1);
+    for (size_t i = 0; i < c->slots.n; i++)
+        touch(m, MEM_SLOT, c->slots.at[i]->id);
+    for (size_t i = 0; i < c->executors.n; i++)
+        touch(m, MEM_EXECUTOR, c->executors.at[i]->id);
+    for (size_t i = 0; i < c->archives.n; i++)
+        touch(m, MEM_ARCHIVE, c->archives.at[i]->lane);
+    for (size_t i = 0; i < c->tasks_new.n; i++)
+        touch(m, MEM_TASK, c->tasks_new.at[i]->id);
+    for (size_t i = 0; i < c->tasks_changed.n; i++)
+        touch(m, MEM_TASK, c->tasks_changed.at[i]->id);
 }
 
 /* The answer of the commit is lost: after a reconnect the mark of this server says whether it is there. */
@@ -180,9 +180,9 @@ static struct changes narrow_rows(struct memport *port, const struct changes *c)
 {
     struct memstore *m = port->rows;
     struct changes full = *c;
-    const struct lane **lanes = ARENA_ARRAY(&m->arena, const struct lane *, c->n_lanes + 1);
-    for (size_t i = 0; i < c->n_lanes; i++) {
-        const struct lane *is = c->lanes[i], *was = c->lanes_was[i];
+    const struct lane **lanes = ARENA_ARRAY(&m->arena, const struct lane *, c->lanes.n + 1);
+    for (size_t i = 0; i < c->lanes.n; i++) {
+        const struct lane *is = c->lanes.at[i], *was = c->lanes_was[i];
         struct lane *row = lane_copy(&m->arena, map_find(&m->lanes, (uint64_t)is->id + 1));
         row->last_vt += is->last_vt - was->last_vt;
         if (is->last_vt > row->last_vt)
@@ -193,7 +193,7 @@ static struct changes narrow_rows(struct memport *port, const struct changes *c)
         row->file_bytes += is->file_bytes - was->file_bytes;
         lanes[i] = row;
     }
-    full.lanes = lanes;
+    full.lanes.at = lanes;
     full.head = m->head;
     full.head.seq += c->head.seq - (c->first_seq - 1);
     if (c->head.next_task > full.head.next_task)
@@ -216,10 +216,10 @@ static void counts_apply(struct memstore *m, const struct changes *c, const stru
         row->processed = before[i].processed;
         row->failed = before[i].failed;
     }
-    for (size_t i = 0; i < c->n_counts; i++) {
-        struct executor *row = map_find(&m->executors, (uint64_t)c->counts[i].executor);
-        row->processed += c->counts[i].processed;
-        row->failed += c->counts[i].failed;
+    for (size_t i = 0; i < c->counts.n; i++) {
+        struct executor *row = map_find(&m->executors, (uint64_t)c->counts.at[i].executor);
+        row->processed += c->counts.at[i].processed;
+        row->failed += c->counts.at[i].failed;
     }
 }
 
@@ -227,16 +227,16 @@ static void counts_apply(struct memstore *m, const struct changes *c, const stru
 static bool keys_met(struct memstore *m, const struct changes *c)
 {
     bool met = false;
-    for (size_t i = 0; i < c->n_unique_add && !met; i++) {
-        const struct unique_claim *claim = &c->unique_add[i];
+    for (size_t i = 0; i < c->unique_add.n && !met; i++) {
+        const struct unique_claim *claim = &c->unique_add.at[i];
         int64_t holder = memstore_unique(m, claim->tenant, claim->key);
         met = holder != 0;
         /* given up in this turn */
-        for (size_t k = 0; k < c->n_unique_remove && met; k++)
-            met = c->unique_remove[k].task != holder;
+        for (size_t k = 0; k < c->unique_remove.n && met; k++)
+            met = c->unique_remove.at[k].task != holder;
     }
-    for (size_t i = 0; i < c->n_idempotency && !met; i++)
-        met = memstore_idempotency(m, &c->idempotency[i]) != NULL;
+    for (size_t i = 0; i < c->idempotency.n && !met; i++)
+        met = memstore_idempotency(m, &c->idempotency.at[i]) != NULL;
     return met;
 }
 
@@ -274,10 +274,10 @@ static bool shared_commit(struct store *store, const struct changes *c, struct e
         return landed(port, err);
     ASSERT(c->head.commit == m->head.commit); /* nobody else has committed since the turn began */
     int64_t number = m->head.commit + 1;
-    struct executor *before = ARENA_ARRAY(&m->arena, struct executor, c->n_executors + 1);
+    struct executor *before = ARENA_ARRAY(&m->arena, struct executor, c->executors.n + 1);
     size_t n_before = 0;
-    for (size_t i = 0; i < c->n_executors; i++) {
-        const struct executor *row = map_find(&m->executors, (uint64_t)c->executors[i]->id);
+    for (size_t i = 0; i < c->executors.n; i++) {
+        const struct executor *row = map_find(&m->executors, (uint64_t)c->executors.at[i]->id);
         if (row)
             before[n_before++] = *row;
     }

@@ -83,8 +83,8 @@ static int64_t many_add(struct pg_bulk *b, const struct attempt *attempts, size_
 static void many_insert_write(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "iiiiiii");
-    many_add(b, w->c->attempts_changed, w->c->n_attempts_changed, RUNNING, true);
-    many_add(b, w->c->attempts_new, w->c->n_attempts_new, RUNNING, true);
+    many_add(b, w->c->attempts_changed.at, w->c->attempts_changed.n, RUNNING, true);
+    many_add(b, w->c->attempts_new.at, w->c->attempts_new.n, RUNNING, true);
     write_end(w, PG_many_insert, false);
 }
 
@@ -104,8 +104,8 @@ static void many_end_write(struct write *w)
     const struct changes *c = w->c;
     struct pg_args args = { 0 };
     struct pg_bulk *b = write_begin(w, "iii");
-    int64_t n = many_add(b, c->attempts_changed, c->n_attempts_changed, ALL, false);
-    n += many_add(b, c->attempts_remove, c->n_attempts_remove, ALL, false);
+    int64_t n = many_add(b, c->attempts_changed.at, c->attempts_changed.n, ALL, false);
+    n += many_add(b, c->attempts_remove.at, c->attempts_remove.n, ALL, false);
     if (!n)
         return;
     w->full |= !bulk_args(b, &args);
@@ -113,8 +113,8 @@ static void many_end_write(struct write *w)
     if (!w->full)
         pg_queue(&w->self->pg, PG_many_end, &args);
     b = write_begin(w, "i");
-    blocks_add(b, c->attempts_changed, c->n_attempts_changed);
-    blocks_add(b, c->attempts_remove, c->n_attempts_remove);
+    blocks_add(b, c->attempts_changed.at, c->attempts_changed.n);
+    blocks_add(b, c->attempts_remove.at, c->attempts_remove.n);
     write_end(w, PG_many_clean, false);
 }
 
@@ -205,16 +205,16 @@ static void attempts_ended_write(struct write *w, enum pg_id id, const struct at
 void pg_attempts_write(struct write *w)
 {
     const struct changes *c = w->c;
-    attempts_running_write(w, PG_live_insert, c->attempts_new, c->n_attempts_new);
-    attempts_ended_write(w, PG_attempt_insert, c->attempts_new, c->n_attempts_new);
-    attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
+    attempts_running_write(w, PG_live_insert, c->attempts_new.at, c->attempts_new.n);
+    attempts_ended_write(w, PG_attempt_insert, c->attempts_new.at, c->attempts_new.n);
+    attempts_running_write(w, PG_live_update, c->attempts_changed.at, c->attempts_changed.n);
     /* lost, and taken up again */
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING);
-    attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
+    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed.at, c->attempts_changed.n, RUNNING);
+    attempt_keys_write(w, PG_live_delete, c->attempts_changed.at, c->attempts_changed.n, ENDED);
     many_end_write(w);
     many_insert_write(w);
-    attempts_ended_write(w, PG_attempt_insert, c->attempts_changed, c->n_attempts_changed);
-    attempts_ended_write(w, PG_attempt_put, c->attempts_changed, c->n_attempts_changed);
-    attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_remove, c->n_attempts_remove, ALL);
+    attempts_ended_write(w, PG_attempt_insert, c->attempts_changed.at, c->attempts_changed.n);
+    attempts_ended_write(w, PG_attempt_put, c->attempts_changed.at, c->attempts_changed.n);
+    attempt_keys_write(w, PG_live_delete, c->attempts_remove.at, c->attempts_remove.n, ALL);
+    attempt_keys_write(w, PG_attempt_delete, c->attempts_remove.at, c->attempts_remove.n, ALL);
 }

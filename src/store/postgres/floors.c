@@ -69,8 +69,8 @@ void floors_commit(struct postgres_store *self, const struct changes *changes)
     struct floors *floors = &self->floors;
     if (floors->commit < 0)
         return;
-    for (size_t i = 0; i < changes->n_ready_add; i++) {
-        const struct task *task = changes->ready_add[i];
+    for (size_t i = 0; i < changes->ready_add.n; i++) {
+        const struct task *task = changes->ready_add.at[i];
         floors_add(self, task->class_id, task->prio, task->vt, task->id);
     }
 }

@@ -98,9 +98,9 @@ static bool page_connected(struct postgres_store *self)
 /* Would a page that was read before it be another one? */
 static bool changes_pages(const struct changes *c)
 {
-    bool changed = c->narrow || c->n_ready_add || c->n_ready_remove;
-    for (size_t i = 0; i < c->n_tasks_changed && !changed; i++)
-        changed = c->tasks_changed[i]->state == STATE_P;
+    bool changed = c->narrow || c->ready_add.n || c->ready_remove.n;
+    for (size_t i = 0; i < c->tasks_changed.n && !changed; i++)
+        changed = c->tasks_changed.at[i]->state == STATE_P;
     return changed;
 }
 

@@ -238,9 +238,9 @@ static void ids_write(struct write *w, enum pg_id id, const int64_t *ids, size_t
 static void lanes_put(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, ROW_lane(ROW_LETTER));
-    for (size_t i = 0; i < w->c->n_lanes; i++)
-        if (!place_of_row(w->self, PLACED_LANES, w->c->lanes[i]->id))
-            add_lane(w, b, w->c->lanes[i]);
+    for (size_t i = 0; i < w->c->lanes.n; i++)
+        if (!place_of_row(w->self, PLACED_LANES, w->c->lanes.at[i]->id))
+            add_lane(w, b, w->c->lanes.at[i]);
     write_end_touched(w, PG_lane_put);
 }
 
@@ -248,12 +248,12 @@ static void lanes_put(struct write *w)
 static void lanes_put_at(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "p" ROW_lane(ROW_LETTER_LATER));
-    for (size_t i = 0; i < w->c->n_lanes; i++) {
-        const char *place = place_of_row(w->self, PLACED_LANES, w->c->lanes[i]->id);
+    for (size_t i = 0; i < w->c->lanes.n; i++) {
+        const char *place = place_of_row(w->self, PLACED_LANES, w->c->lanes.at[i]->id);
         if (!place)
             continue;
         bulk_place(b, place);
-        add_lane_later(w, b, w->c->lanes[i]);
+        add_lane_later(w, b, w->c->lanes.at[i]);
     }
     write_end_placed(w, PG_lane_put_at, true);
 }
@@ -269,8 +269,8 @@ static void lanes_add(struct write *w)
 {
     bool placed = w->self->places.crowded;
     struct pg_bulk *b = write_begin(w, placed ? "iiiiiiiiiiiiip" : "iiiiiiiiiiiii");
-    for (size_t i = 0; i < w->c->n_lanes; i++) {
-        const struct lane *lane = w->c->lanes[i], *was = w->c->lanes_was[i];
+    for (size_t i = 0; i < w->c->lanes.n; i++) {
+        const struct lane *lane = w->c->lanes.at[i], *was = w->c->lanes_was[i];
         bulk_i64(b, lane->id);
         bulk_i64(b, lane->last_vt);
         bulk_i64(b, lane->last_vt - was->last_vt);
@@ -289,22 +289,22 @@ static void lanes_add(struct write *w)
 
 static void names_write(struct write *w)
 {
-    adds_class(w, w->c->classes, w->c->n_classes);
+    adds_class(w, w->c->classes.at, w->c->classes.n);
     write_end(w, PG_class_insert, false);
-    ids_write(w, PG_class_delete, w->c->classes_remove, w->c->n_classes_remove);
+    ids_write(w, PG_class_delete, w->c->classes_remove.at, w->c->classes_remove.n);
 }
 
 static void specs_write(struct write *w)
 {
-    adds_spec(w, w->c->specs, w->c->n_specs);
+    adds_spec(w, w->c->specs.at, w->c->specs.n);
     write_end(w, PG_spec_insert, false);
 }
 
 static void slots_write(struct write *w)
 {
-    adds_slot(w, w->c->slots, w->c->n_slots);
+    adds_slot(w, w->c->slots.at, w->c->slots.n);
     write_end_touched(w, PG_slot_put);
-    ids_write(w, PG_slot_delete, w->c->slots_remove, w->c->n_slots_remove);
+    ids_write(w, PG_slot_delete, w->c->slots_remove.at, w->c->slots_remove.n);
 }
 
 /* Of a task that came with ready_first in this turn. */
@@ -317,14 +317,14 @@ static void task_update_write(struct write *w, enum pg_id id)
 {
     bool at = id == PG_task_update_at;
     struct pg_bulk *b = write_begin(w, at ? "p" ROW_task(ROW_LETTER_LATER) : ROW_task(ROW_LETTER_LATER));
-    for (size_t i = 0; i < w->c->n_tasks_changed; i++) {
-        const struct task *task = w->c->tasks_changed[i];
+    for (size_t i = 0; i < w->c->tasks_changed.n; i++) {
+        const struct task *task = w->c->tasks_changed.at[i];
         const struct ready_place *place = place_of(w, task);
         if (at != (place != NULL))
             continue;
         if (at)
             bulk_bytes(b, place->task, sizeof place->task);
-        w->rest = tags_rest(&w->self->tagger, w->c->n_tasks_new + i);
+        w->rest = tags_rest(&w->self->tagger, w->c->tasks_new.n + i);
         add_task_later(w, b, task);
     }
     write_end(w, id, true);
@@ -333,9 +333,9 @@ static void task_update_write(struct write *w, enum pg_id id)
 static void tasks_write(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, ROW_task(ROW_LETTER));
-    for (size_t i = 0; i < w->c->n_tasks_new; i++) {
+    for (size_t i = 0; i < w->c->tasks_new.n; i++) {
         w->rest = tags_rest(&w->self->tagger, i);
-        add_task(w, b, w->c->tasks_new[i]);
+        add_task(w, b, w->c->tasks_new.at[i]);
     }
     write_end(w, PG_task_insert, false);
     task_update_write(w, PG_task_update_at);
@@ -345,8 +345,8 @@ static void tasks_write(struct write *w)
 static void ready_delete_at_write(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "pi");
-    for (size_t i = 0; i < w->c->n_ready_remove; i++) {
-        const struct task *task = w->c->ready_remove[i];
+    for (size_t i = 0; i < w->c->ready_remove.n; i++) {
+        const struct task *task = w->c->ready_remove.at[i];
         const struct ready_place *place = place_of(w, task);
         if (!place)
             continue;
@@ -368,34 +368,34 @@ static void ready_write(struct write *w, enum pg_id id, const struct task **task
 static void readies_write(struct write *w)
 {
     ready_delete_at_write(w);
-    ready_write(w, PG_ready_delete, w->c->ready_remove, w->c->n_ready_remove);
-    ready_write(w, PG_ready_insert, w->c->ready_add, w->c->n_ready_add);
+    ready_write(w, PG_ready_delete, w->c->ready_remove.at, w->c->ready_remove.n);
+    ready_write(w, PG_ready_insert, w->c->ready_add.at, w->c->ready_add.n);
 }
 
 static void waits_write(struct write *w)
 {
-    adds_edge(w, w->c->edges_new, w->c->n_edges_new);
+    adds_edge(w, w->c->edges_new.at, w->c->edges_new.n);
     write_end(w, PG_edge_insert, false);
-    adds_edge(w, w->c->edges_changed, w->c->n_edges_changed);
+    adds_edge(w, w->c->edges_changed.at, w->c->edges_changed.n);
     write_end(w, PG_edge_update, false);
-    adds_hold_key(w, w->c->holds_remove, w->c->n_holds_remove);
+    adds_hold_key(w, w->c->holds_remove.at, w->c->holds_remove.n);
     write_end(w, PG_hold_delete, false);
-    adds_hold(w, w->c->holds_add, w->c->n_holds_add);
+    adds_hold(w, w->c->holds_add.at, w->c->holds_add.n);
     write_end(w, PG_hold_insert, false);
 }
 
 static void results_write(struct write *w)
 {
-    adds_outputs(w, w->c->outputs, w->c->n_outputs);
+    adds_outputs(w, w->c->outputs.at, w->c->outputs.n);
     write_end(w, PG_outputs_put, false);
-    adds_log_tail(w, w->c->log_tails, w->c->n_log_tails);
+    adds_log_tail(w, w->c->log_tails.at, w->c->log_tails.n);
     write_end(w, PG_log_tail_put, false);
-    adds_log_seal(w, w->c->log_seals, w->c->n_log_seals);
+    adds_log_seal(w, w->c->log_seals.at, w->c->log_seals.n);
     write_end(w, PG_log_seal_put, false);
-    adds_log_seal_key(w, w->c->log_seals_remove, w->c->n_log_seals_remove);
+    adds_log_seal_key(w, w->c->log_seals_remove.at, w->c->log_seals_remove.n);
     write_end(w, PG_log_seal_delete, false);
-    ids_write(w, PG_outputs_delete, w->c->results_remove, w->c->n_results_remove);
-    ids_write(w, PG_log_tails_delete, w->c->results_remove, w->c->n_results_remove);
+    ids_write(w, PG_outputs_delete, w->c->results_remove.at, w->c->results_remove.n);
+    ids_write(w, PG_log_tails_delete, w->c->results_remove.at, w->c->results_remove.n);
 }
 
 static void unique_write(struct write *w, enum pg_id id, const struct unique_claim *claims, size_t n)
@@ -407,10 +407,10 @@ static void unique_write(struct write *w, enum pg_id id, const struct unique_cla
 /* Removed, added, and removed once more: a task that was created and granted in the same turn doesn't keep its key. */
 static void uniques_write(struct write *w)
 {
-    unique_write(w, PG_unique_delete, w->c->unique_remove, w->c->n_unique_remove);
-    unique_write(w, w->c->narrow ? PG_unique_insert : PG_unique_put, w->c->unique_add, w->c->n_unique_add);
-    if (w->c->n_unique_add)
-        unique_write(w, PG_unique_delete, w->c->unique_remove, w->c->n_unique_remove);
+    unique_write(w, PG_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
+    unique_write(w, w->c->narrow ? PG_unique_insert : PG_unique_put, w->c->unique_add.at, w->c->unique_add.n);
+    if (w->c->unique_add.n)
+        unique_write(w, PG_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
 }
 
 static void idempotencies_write(struct write *w)
@@ -422,27 +422,27 @@ static void idempotencies_write(struct write *w)
         arg_i64(&args, self->expire_max);
         pg_queue(&self->pg, PG_idempotency_delete, &args);
     }
-    adds_idempotency(w, w->c->idempotency, w->c->n_idempotency);
+    adds_idempotency(w, w->c->idempotency.at, w->c->idempotency.n);
     write_end(w, w->c->narrow ? PG_idempotency_insert : PG_idempotency_put, false);
 }
 
 static void executors_write(struct write *w)
 {
-    adds_executor(w, w->c->executors, w->c->n_executors);
+    adds_executor(w, w->c->executors.at, w->c->executors.n);
     write_end_touched(w, PG_executor_put);
-    ids_write(w, PG_executor_delete, w->c->executors_remove, w->c->n_executors_remove);
+    ids_write(w, PG_executor_delete, w->c->executors_remove.at, w->c->executors_remove.n);
 }
 
 static void counts_write(struct write *w)
 {
     bool placed = w->self->places.crowded;
     struct pg_bulk *b = write_begin(w, placed ? "iiip" : "iii");
-    for (size_t i = 0; i < w->c->n_counts; i++) {
-        bulk_i64(b, w->c->counts[i].executor);
-        bulk_i64(b, w->c->counts[i].processed);
-        bulk_i64(b, w->c->counts[i].failed);
+    for (size_t i = 0; i < w->c->counts.n; i++) {
+        bulk_i64(b, w->c->counts.at[i].executor);
+        bulk_i64(b, w->c->counts.at[i].processed);
+        bulk_i64(b, w->c->counts.at[i].failed);
         if (placed)
-            bulk_place(b, place_of_row(w->self, PLACED_EXECUTORS, w->c->counts[i].executor));
+            bulk_place(b, place_of_row(w->self, PLACED_EXECUTORS, w->c->counts.at[i].executor));
     }
     if (placed)
         write_end_placed(w, PG_executor_count_at, false);
@@ -452,24 +452,24 @@ static void counts_write(struct write *w)
 
 static void site_write(struct write *w)
 {
-    adds_token(w, w->c->tokens, w->c->n_tokens);
+    adds_token(w, w->c->tokens.at, w->c->tokens.n);
     write_end(w, PG_token_insert, false);
-    ids_write(w, PG_token_delete, w->c->tokens_remove, w->c->n_tokens_remove);
-    adds_site(w, w->c->site, w->c->n_site);
+    ids_write(w, PG_token_delete, w->c->tokens_remove.at, w->c->tokens_remove.n);
+    adds_site(w, w->c->site.at, w->c->site.n);
     write_end(w, PG_site_put, false);
 }
 
 static void archives_write(struct write *w)
 {
-    adds_archive(w, w->c->archives, w->c->n_archives);
+    adds_archive(w, w->c->archives.at, w->c->archives.n);
     write_end_touched(w, PG_archive_put);
-    adds_revision(w, w->c->revisions, w->c->n_revisions);
+    adds_revision(w, w->c->revisions.at, w->c->revisions.n);
     write_end(w, PG_revision_put, false);
-    adds_latest(w, w->c->latest, w->c->n_latest);
+    adds_latest(w, w->c->latest.at, w->c->latest.n);
     write_end(w, PG_latest_put, false);
-    adds_schedule_key(w, w->c->schedules_remove, w->c->n_schedules_remove);
+    adds_schedule_key(w, w->c->schedules_remove.at, w->c->schedules_remove.n);
     write_end(w, PG_schedule_delete, false);
-    adds_schedule(w, w->c->schedules, w->c->n_schedules);
+    adds_schedule(w, w->c->schedules.at, w->c->schedules.n);
     write_end(w, PG_schedule_put, false);
 }
 
@@ -496,11 +496,11 @@ static void servers_write(struct write *w)
     if (row && !w->full) {
         ROW_server(ROW_PUT) pg_queue(&w->self->pg, PG_server_put, &args);
     }
-    adds_duty(w, w->c->duties, w->c->n_duties);
+    adds_duty(w, w->c->duties.at, w->c->duties.n);
     write_end(w, PG_duty_put, false);
-    for (size_t i = 0; i < w->c->n_notes; i++) {
+    for (size_t i = 0; i < w->c->notes.n; i++) {
         struct pg_args note = { 0 };
-        arg_text(&note, w->c->notes[i]);
+        arg_text(&note, w->c->notes.at[i]);
         pg_queue(&w->self->pg, PG_notify, &note);
     }
 }
@@ -636,7 +636,7 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
         writes_narrow[i](w);
     size_t last = self->pg.n_queue;
     size_t others =
-        w->c->n_lanes + w->c->n_slots + w->c->n_counts + w->c->n_archives + w->c->n_revisions + w->c->n_latest;
+        w->c->lanes.n + w->c->slots.n + w->c->counts.n + w->c->archives.n + w->c->revisions.n + w->c->latest.n;
     if (!last && !others && !w->c->events.len && !w->full) {
         *out_head = self->head;
         return true; /* it has only looked */

@@ -105,10 +105,10 @@ static bool ids_write(struct sqlite_store *self, enum sql_id id, const int64_t *
 
 static bool lanes_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    for (size_t i = 0; i < c->n_lanes; i++) {
-        if (!lane_update(self, SQL_lane_update, c->lanes[i], err))
+    for (size_t i = 0; i < c->lanes.n; i++) {
+        if (!lane_update(self, SQL_lane_update, c->lanes.at[i], err))
             return false;
-        if (sqlite3_changes(self->db.conn) != 1 && !lane_insert(self, SQL_lane_insert, c->lanes[i], err))
+        if (sqlite3_changes(self->db.conn) != 1 && !lane_insert(self, SQL_lane_insert, c->lanes.at[i], err))
             return false;
     }
     return true;
@@ -116,26 +116,26 @@ static bool lanes_write(struct sqlite_store *self, const struct changes *c, stru
 
 static bool names_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    return writes_class(self, SQL_class_insert, c->classes, c->n_classes, err) &&
-           ids_write(self, SQL_class_delete, c->classes_remove, c->n_classes_remove, err) &&
-           writes_spec(self, SQL_spec_insert, c->specs, c->n_specs, err) &&
-           writes_slot(self, SQL_slot_put, c->slots, c->n_slots, err) &&
-           ids_write(self, SQL_slot_delete, c->slots_remove, c->n_slots_remove, err);
+    return writes_class(self, SQL_class_insert, c->classes.at, c->classes.n, err) &&
+           ids_write(self, SQL_class_delete, c->classes_remove.at, c->classes_remove.n, err) &&
+           writes_spec(self, SQL_spec_insert, c->specs.at, c->specs.n, err) &&
+           writes_slot(self, SQL_slot_put, c->slots.at, c->slots.n, err) &&
+           ids_write(self, SQL_slot_delete, c->slots_remove.at, c->slots_remove.n, err);
 }
 
 static bool tasks_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    for (size_t i = 0; i < c->n_tasks_new; i++) {
+    for (size_t i = 0; i < c->tasks_new.n; i++) {
         self->rest = tags_rest(&self->tagger, i);
-        if (!task_insert(self, SQL_task_insert, c->tasks_new[i], err))
+        if (!task_insert(self, SQL_task_insert, c->tasks_new.at[i], err))
             return false;
     }
-    for (size_t i = 0; i < c->n_tasks_changed; i++) {
-        self->rest = tags_rest(&self->tagger, c->n_tasks_new + i);
-        if (!task_update(self, SQL_task_update, c->tasks_changed[i], err))
+    for (size_t i = 0; i < c->tasks_changed.n; i++) {
+        self->rest = tags_rest(&self->tagger, c->tasks_new.n + i);
+        if (!task_update(self, SQL_task_update, c->tasks_changed.at[i], err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
-            return err_set(err, ERR_internal, "task_update: there is no task %lld", (long long)c->tasks_changed[i]->id);
+            return err_set(err, ERR_internal, "task_update: there is no task %lld", (long long)c->tasks_changed.at[i]->id);
     }
     return true;
 }
@@ -155,30 +155,30 @@ static bool ready_write(struct sqlite_store *self, enum sql_id id, const struct 
 
 static bool readies_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    return ready_write(self, SQL_ready_delete, c->ready_remove, c->n_ready_remove, err) &&
-           ready_write(self, SQL_ready_insert, c->ready_add, c->n_ready_add, err);
+    return ready_write(self, SQL_ready_delete, c->ready_remove.at, c->ready_remove.n, err) &&
+           ready_write(self, SQL_ready_insert, c->ready_add.at, c->ready_add.n, err);
 }
 
 static bool waits_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    if (!writes_edge(self, SQL_edge_insert, c->edges_new, c->n_edges_new, err) ||
-        !writes_edge(self, SQL_edge_update, c->edges_changed, c->n_edges_changed, err))
+    if (!writes_edge(self, SQL_edge_insert, c->edges_new.at, c->edges_new.n, err) ||
+        !writes_edge(self, SQL_edge_update, c->edges_changed.at, c->edges_changed.n, err))
         return false;
-    for (size_t i = 0; i < c->n_holds_remove; i++)
-        if (!hold_delete(self, SQL_hold_delete, &c->holds_remove[i], err))
+    for (size_t i = 0; i < c->holds_remove.n; i++)
+        if (!hold_delete(self, SQL_hold_delete, &c->holds_remove.at[i], err))
             return false;
-    return writes_hold(self, SQL_hold_insert, c->holds_add, c->n_holds_add, err);
+    return writes_hold(self, SQL_hold_insert, c->holds_add.at, c->holds_add.n, err);
 }
 
 static bool attempts_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    for (size_t i = 0; i < c->n_attempts_new; i++) {
-        const struct attempt *a = &c->attempts_new[i];
+    for (size_t i = 0; i < c->attempts_new.n; i++) {
+        const struct attempt *a = &c->attempts_new.at[i];
         if (!(a->finished ? write_attempt(self, SQL_attempt_put, a, err) : write_live(self, SQL_live_insert, a, err)))
             return false;
     }
-    for (size_t i = 0; i < c->n_attempts_changed; i++) {
-        const struct attempt *a = &c->attempts_changed[i];
+    for (size_t i = 0; i < c->attempts_changed.n; i++) {
+        const struct attempt *a = &c->attempts_changed.at[i];
         if (a->finished) {
             if (!live_drop(self, SQL_live_delete, a, err))
                 return false;
@@ -193,54 +193,54 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
         if (lost && (!write_live(self, SQL_live_insert, a, err) || !live_drop(self, SQL_attempt_delete, a, err)))
             return false;
     }
-    for (size_t i = 0; i < c->n_attempts_remove; i++)
-        if (!live_drop(self, SQL_live_delete, &c->attempts_remove[i], err) ||
-            !live_drop(self, SQL_attempt_delete, &c->attempts_remove[i], err))
+    for (size_t i = 0; i < c->attempts_remove.n; i++)
+        if (!live_drop(self, SQL_live_delete, &c->attempts_remove.at[i], err) ||
+            !live_drop(self, SQL_attempt_delete, &c->attempts_remove.at[i], err))
             return false;
     return true;
 }
 
 static bool results_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    if (!writes_outputs(self, SQL_outputs_put, c->outputs, c->n_outputs, err) ||
-        !writes_log_tail(self, SQL_log_tail_put, c->log_tails, c->n_log_tails, err) ||
-        !writes_log_seal(self, SQL_log_seal_put, c->log_seals, c->n_log_seals, err))
+    if (!writes_outputs(self, SQL_outputs_put, c->outputs.at, c->outputs.n, err) ||
+        !writes_log_tail(self, SQL_log_tail_put, c->log_tails.at, c->log_tails.n, err) ||
+        !writes_log_seal(self, SQL_log_seal_put, c->log_seals.at, c->log_seals.n, err))
         return false;
-    for (size_t i = 0; i < c->n_log_seals_remove; i++)
-        if (!log_seal_delete(self, SQL_log_seal_delete, &c->log_seals_remove[i], err))
+    for (size_t i = 0; i < c->log_seals_remove.n; i++)
+        if (!log_seal_delete(self, SQL_log_seal_delete, &c->log_seals_remove.at[i], err))
             return false;
-    return ids_write(self, SQL_outputs_delete, c->results_remove, c->n_results_remove, err) &&
-           ids_write(self, SQL_log_tails_delete, c->results_remove, c->n_results_remove, err);
+    return ids_write(self, SQL_outputs_delete, c->results_remove.at, c->results_remove.n, err) &&
+           ids_write(self, SQL_log_tails_delete, c->results_remove.at, c->results_remove.n, err);
 }
 
 /* Removed, added, and removed once more: a task that was created and granted in the same turn doesn't keep its key. */
 static bool uniques_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    return writes_unique_key(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err) &&
-           writes_unique_key(self, SQL_unique_put, c->unique_add, c->n_unique_add, err) &&
-           (!c->n_unique_add || writes_unique_key(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err));
+    return writes_unique_key(self, SQL_unique_delete, c->unique_remove.at, c->unique_remove.n, err) &&
+           writes_unique_key(self, SQL_unique_put, c->unique_add.at, c->unique_add.n, err) &&
+           (!c->unique_add.n || writes_unique_key(self, SQL_unique_delete, c->unique_remove.at, c->unique_remove.n, err));
 }
 
 static bool site_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    return writes_idempotency(self, SQL_idempotency_put, c->idempotency, c->n_idempotency, err) &&
-           writes_executor(self, SQL_executor_put, c->executors, c->n_executors, err) &&
-           ids_write(self, SQL_executor_delete, c->executors_remove, c->n_executors_remove, err) &&
-           writes_token(self, SQL_token_insert, c->tokens, c->n_tokens, err) &&
-           ids_write(self, SQL_token_delete, c->tokens_remove, c->n_tokens_remove, err) &&
-           writes_site(self, SQL_site_put, c->site, c->n_site, err);
+    return writes_idempotency(self, SQL_idempotency_put, c->idempotency.at, c->idempotency.n, err) &&
+           writes_executor(self, SQL_executor_put, c->executors.at, c->executors.n, err) &&
+           ids_write(self, SQL_executor_delete, c->executors_remove.at, c->executors_remove.n, err) &&
+           writes_token(self, SQL_token_insert, c->tokens.at, c->tokens.n, err) &&
+           ids_write(self, SQL_token_delete, c->tokens_remove.at, c->tokens_remove.n, err) &&
+           writes_site(self, SQL_site_put, c->site.at, c->site.n, err);
 }
 
 static bool archives_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    if (!writes_archive(self, SQL_archive_put, c->archives, c->n_archives, err) ||
-        !writes_revision(self, SQL_revision_put, c->revisions, c->n_revisions, err) ||
-        !writes_latest(self, SQL_latest_put, c->latest, c->n_latest, err))
+    if (!writes_archive(self, SQL_archive_put, c->archives.at, c->archives.n, err) ||
+        !writes_revision(self, SQL_revision_put, c->revisions.at, c->revisions.n, err) ||
+        !writes_latest(self, SQL_latest_put, c->latest.at, c->latest.n, err))
         return false;
-    for (size_t i = 0; i < c->n_schedules_remove; i++)
-        if (!schedule_delete(self, SQL_schedule_delete, &c->schedules_remove[i], err))
+    for (size_t i = 0; i < c->schedules_remove.n; i++)
+        if (!schedule_delete(self, SQL_schedule_delete, &c->schedules_remove.at[i], err))
             return false;
-    return writes_schedule(self, SQL_schedule_put, c->schedules, c->n_schedules, err) &&
+    return writes_schedule(self, SQL_schedule_put, c->schedules.at, c->schedules.n, err) &&
            (!c->clock || write_clock(self, SQL_clock_put, c->clock, err));
 }
 

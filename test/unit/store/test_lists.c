@@ -50,9 +50,9 @@ static void scene_make(struct world *w)
             ready[n_ready++] = &tasks[i];
     }
     turn_begin(w);
-    w->c.lanes = lanes, w->c.n_lanes = 2;
-    w->c.tasks_new = rows, w->c.n_tasks_new = TASKS;
-    w->c.ready_add = ready, w->c.n_ready_add = n_ready;
+    w->c.lanes.at = lanes, w->c.lanes.n = 2;
+    w->c.tasks_new.at = rows, w->c.tasks_new.n = TASKS;
+    w->c.ready_add.at = ready, w->c.ready_add.n = n_ready;
     turn_end(w);
     w->reader->step_us = -1; /* every walk's time is over at its first look at the clock */
 }

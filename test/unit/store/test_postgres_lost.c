@@ -192,15 +192,15 @@ static void a_commit_is_done_once(void **state)
     struct executor **out;
     size_t n;
     turn_begin(&w); /* its row comes with an event, as it does in life */
-    w.c.executors = rows, w.c.n_executors = 1;
+    w.c.executors.at = rows, w.c.executors.n = 1;
     turn_event(&w, (struct event){ .kind = EVENT_executor, .actor = STR("test") });
     turn_end(&w);
     for (int i = 0; i < 2; i++) {
         e.processed++;
         turn_begin(&w);
         struct executor_count one = { 1, 1, 0 };
-        w.c.executors = rows, w.c.n_executors = 1;
-        w.c.counts = &one, w.c.n_counts = 1;
+        w.c.executors.at = rows, w.c.executors.n = 1;
+        w.c.counts.at = &one, w.c.counts.n = 1;
         atomic_store(&proxy.fault, i ? LOSE_REQUEST : LOSE_ANSWER);
         turn_end_surely(&w);
         MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));

@@ -74,7 +74,7 @@ static void claim_begin(struct scene *s, const struct task **gone, int64_t first
         task_same(&row, &s->tasks[rows[i].task - 1]);
         gone[i] = &s->tasks[rows[i].task - 1];
     }
-    w->c.ready_remove = w->c.tasks_changed = gone, w->c.n_ready_remove = w->c.n_tasks_changed = n;
+    w->c.ready_remove.at = w->c.tasks_changed.at = gone, w->c.ready_remove.n = w->c.tasks_changed.n = n;
     for (size_t i = 0; i < n; i++)
         s->tasks[gone[i]->id - 1].state = STATE_X;
 }
@@ -110,7 +110,7 @@ static void scene_make(struct scene *s)
     for (size_t i = 0; i < TASKS; i++)
         add[i] = &s->tasks[i];
     turn_begin(&s->w);
-    s->w.c.tasks_new = s->w.c.ready_add = add, s->w.c.n_tasks_new = s->w.c.n_ready_add = TASKS;
+    s->w.c.tasks_new.at = s->w.c.ready_add.at = add, s->w.c.tasks_new.n = s->w.c.ready_add.n = TASKS;
     turn_end(&s->w);
     s->next = 1;
     claim(s);
@@ -145,7 +145,7 @@ static void what_a_turn_of_our_own_makes_pending_comes_first(void **state)
     (void)state;
     scene_make(&s);
     turn_begin(&s.w);
-    s.w.c.tasks_new = s.w.c.ready_add = add, s.w.c.n_tasks_new = s.w.c.n_ready_add = 1;
+    s.w.c.tasks_new.at = s.w.c.ready_add.at = add, s.w.c.tasks_new.n = s.w.c.ready_add.n = 1;
     turn_end(&s.w);
     assert_false(page_of(&s)->asked);
     claim_begin(&s, gone, TASKS + 1);
@@ -164,7 +164,7 @@ static void a_task_that_has_changed_is_read_anew(void **state)
     const struct task *rows[] = { changed };
     changed->ending = STATE_T, changed->reason = STR("to be stopped");
     turn_begin(&s.w);
-    s.w.c.tasks_changed = rows, s.w.c.n_tasks_changed = 1;
+    s.w.c.tasks_changed.at = rows, s.w.c.tasks_changed.n = 1;
     turn_end(&s.w);
     claim(&s);
     world_release(&s.w);

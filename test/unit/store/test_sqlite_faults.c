@@ -196,7 +196,7 @@ static void the_wal_is_moved_behind_the_writer(void **state)
     for (int64_t i = 0; i < 40; i++) {
         struct task_outputs outputs = { .task = i + 1, .json = noise };
         life_turn(&w, &life, &rng, 5, 5);
-        w.c.outputs = &outputs, w.c.n_outputs = 1;
+        w.c.outputs.at = &outputs, w.c.outputs.n = 1;
         turn_end(&w);
     }
     int64_t deadline = clock_boot_ms() + 20000; /* it runs when it runs */
@@ -251,7 +251,7 @@ static void the_wal_is_used_again(void **state)
         struct task_outputs outputs = { .task = i + 1, .json = noise };
         life_turn(&w, &life, &rng, 5, 5);
         if (i < 20)
-            w.c.outputs = &outputs, w.c.n_outputs = 1;
+            w.c.outputs.at = &outputs, w.c.outputs.n = 1;
         else
             usleep(1000); /* the thread runs when it runs */
         turn_end(&w);
