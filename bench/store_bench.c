@@ -173,9 +173,7 @@ static void finish(struct bench *b, const int64_t *ids, size_t n)
         rows[i] = &tasks[i];
     }
     b->lane.counts[STATE_X] -= (int64_t)n, b->lane.counts[STATE_D] += (int64_t)n;
-    struct changes c = {
-        .tasks_changed = { .at = rows, .n = n }, .attempts_changed = { .at = attempts, .n = n }
-    };
+    struct changes c = { .tasks_changed = { .at = rows, .n = n }, .attempts_changed = { .at = attempts, .n = n } };
     turn_commit(b, &c, events, n);
 }
 

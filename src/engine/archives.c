@@ -127,29 +127,19 @@ static bool archive_same(const struct archive *a, const struct archive *b)
            a->lock_shared == b->lock_shared && a->n_lock_shared == b->n_lock_shared;
 }
 
-void changes_archives(struct turn *turn, struct changes *c)
+void changes_archives(struct turn *turn)
 {
-    const struct archive **archives = ARENA_ARRAY(turn->arena, const struct archive *, turn->archives.n + 1);
+    struct changes *c = &turn->changes;
     MAP_EACH (&turn->archives, e) {
         const struct known_archive *known = map_find(&turn->engine->archives, e->key);
         if (!known || !archive_same(&known->row, e->value))
-            archives[c->archives.n++] = e->value;
+            *ARRAY_ADD(turn->arena, c->archives) = e->value;
     }
-    c->archives.at = archives;
-    struct revision *revisions = ARENA_ARRAY(turn->arena, struct revision, turn->n_revisions + 1);
-    for (size_t i = 0; i < turn->n_revisions; i++)
-        revisions[i] = *turn->revisions[i];
-    c->revisions.at = revisions;
-    c->revisions.n = turn->n_revisions;
-    struct latest *latest = ARENA_ARRAY(turn->arena, struct latest, turn->n_tracks + 1);
-    for (size_t i = 0; i < turn->n_tracks; i++)
-        if (turn->tracks[i]->dirty)
-            latest[c->latest.n++] = turn->tracks[i]->latest;
-    c->latest.at = latest;
-    c->schedules.at = turn->schedules;
-    c->schedules.n = turn->n_schedules;
-    c->schedules_remove.at = turn->schedules_gone;
-    c->schedules_remove.n = turn->n_schedules_gone;
+    for (size_t i = 0; i < turn->revisions.n; i++)
+        *ARRAY_ADD(turn->arena, c->revisions) = *turn->revisions.at[i];
+    for (size_t i = 0; i < turn->tracks.n; i++)
+        if (turn->tracks.at[i]->dirty)
+            *ARRAY_ADD(turn->arena, c->latest) = turn->tracks.at[i]->latest;
 }
 
 /* --- definitions: kept as specs, whose body is the text --- */

@@ -181,7 +181,7 @@ static struct task_class *class_new(struct turn *turn, const struct task_class *
     row.id = turn->head.next_class++;
     row.goes = true;
     struct task_class *class_ = class_put(turn->engine, &row);
-    *ARENA_PUSH(turn->arena, turn->classes_new, turn->n_classes_new, turn->cap_classes_new) = class_;
+    *ARRAY_ADD(turn->arena, turn->changes.classes) = class_;
     return class_;
 }
 
@@ -428,7 +428,7 @@ int64_t cache_spec_get(
             .class_key = str_sub(kept, head - key.len, head) };
         map_put(&engine->specs, (uint64_t)spec->id, spec);
         smap_put(&engine->spec_texts, kept, spec);
-        *ARENA_PUSH(turn->arena, turn->specs_new, turn->n_specs_new, turn->cap_specs_new) = spec;
+        *ARRAY_ADD(turn->arena, turn->changes.specs) = spec;
     }
     return spec->id;
 }

@@ -131,7 +131,7 @@ static void executor_age(struct turn *turn, struct known_executor *known)
     }
     if (known->row.silent > turn_past(turn) - engine->config.silent_ms || PLANT(executor_kept))
         return;
-    *ARENA_PUSH(turn->arena, turn->executors_gone, turn->n_executors_gone, turn->cap_executors_gone) = known->row.id;
+    *ARRAY_ADD(turn->arena, turn->changes.executors_remove) = known->row.id;
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state,
                                  .subject = known->subject,
                                  .actor = STR("engine"),
@@ -167,7 +167,7 @@ static void class_age(struct turn *turn, const struct task_class *class_, const 
         !store->ops->ready_first(store, turn->arena, class_->id, 1, &pending, &n_pending, turn->err) ||
         !store->ops->holds_of(store, turn->arena, HOLD_executor, class_->id, 1, &waiting, &n_waiting, turn->err);
     if (!turn->slice->failed && ((!n_pending && !n_waiting) || PLANT(class_early)))
-        *ARENA_PUSH(turn->arena, turn->classes_gone, turn->n_classes_gone, turn->cap_classes_gone) = class_->id;
+        *ARRAY_ADD(turn->arena, turn->changes.classes_remove) = class_->id;
 }
 
 static void classes_expire(struct turn *turn)
@@ -187,14 +187,14 @@ static void classes_expire(struct turn *turn)
     turn->classes_looked = i < all->n_entries ? i : 0;
     if (turn->classes_looked)
         turn->clock_due = turn->boot;
-    turn->head.next_class += turn->n_classes_gone > 0;
+    turn->head.next_class += turn->changes.classes_remove.n > 0;
 }
 
 static void keys_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     size_t n = 0, most = KEYS_BATCHES_MAX * engine->batch;
-    engine->keys_added += turn->n_idempotency;
+    engine->keys_added += turn->changes.idempotency.n;
     if (turn->narrow || PLANT(key_kept))
         return;
     if (engine->keys_added >= KEYS_STEP)
@@ -227,10 +227,10 @@ void expiry_commit(struct turn *turn)
     engine->hour_over |= turn->clock_due > turn->boot;
     engine->executors_looked = turn->executors_looked;
     engine->classes_looked = turn->classes_looked;
-    for (size_t i = 0; i < turn->n_classes_gone; i++)
-        cache_class_drop(engine, turn->classes_gone[i]);
-    for (size_t i = 0; i < turn->n_executors_gone; i++)
-        cache_executor_drop(engine, turn->executors_gone[i]);
+    for (size_t i = 0; i < turn->changes.classes_remove.n; i++)
+        cache_class_drop(engine, turn->changes.classes_remove.at[i]);
+    for (size_t i = 0; i < turn->changes.executors_remove.n; i++)
+        cache_executor_drop(engine, turn->changes.executors_remove.at[i]);
     pthread_mutex_lock(&engine->heard_lock);
     engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };
     pthread_mutex_unlock(&engine->heard_lock);

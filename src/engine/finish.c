@@ -82,7 +82,7 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
 
 struct str outputs_told(struct turn *turn, int64_t task)
 {
-    const struct str *outputs = turn->n_outputs ? map_find(&turn->outputs_of, (uint64_t)task) : NULL;
+    const struct str *outputs = turn->changes.outputs.n ? map_find(&turn->outputs_of, (uint64_t)task) : NULL;
     return outputs ? *outputs : (struct str){ 0 };
 }
 
@@ -91,8 +91,7 @@ static void outputs_put(struct turn *turn, int64_t task, struct str outputs)
     struct str *kept = ARENA_NEW(turn->arena, struct str);
     *kept = outputs;
     map_put(&turn->outputs_of, (uint64_t)task, kept);
-    *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) =
-        (struct task_outputs){ task, outputs };
+    *ARRAY_ADD(turn->arena, turn->changes.outputs) = (struct task_outputs){ task, outputs };
 }
 
 static void finish_keep(struct turn *turn, struct node *node, const struct finish_item *item)
@@ -102,7 +101,7 @@ static void finish_keep(struct turn *turn, struct node *node, const struct finis
     if (item->outputs.len)
         outputs_put(turn, item->fence.task, item->outputs);
     if (item->log.len)
-        *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
+        *ARRAY_ADD(turn->arena, turn->changes.log_tails) =
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
 }
 

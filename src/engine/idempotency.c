@@ -60,6 +60,6 @@ void idempotency_keep(struct turn *turn, struct command *command, const int64_t 
         .n_ids = n,
         .expires = turn_late(turn) + turn->engine->config.keys_ms };
     memcpy(row->body_hash, command->idempotency.body_hash, sizeof row->body_hash);
-    *ARENA_PUSH(turn->arena, turn->idempotency, turn->n_idempotency, turn->cap_idempotency) = *row;
+    *ARRAY_ADD(turn->arena, turn->changes.idempotency) = *row;
     smap_put(&turn->idempotents, key_text(turn, command), row);
 }

@@ -18,7 +18,7 @@ struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *
     pending = ARENA_NEW(turn->arena, struct pending_attempt);
     *pending = (struct pending_attempt){ .attempt = *attempt, .before = before };
     map_put(&turn->attempts, (uint64_t)attempt->task, pending);
-    *ARENA_PUSH(turn->arena, turn->attempt_list, turn->n_attempts, turn->cap_attempts) = pending;
+    *ARRAY_ADD(turn->arena, turn->attempt_list) = pending;
     return pending;
 }
 
@@ -79,8 +79,7 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
     }
     /* a lost one may still be heard of, until somebody else is granted the task */
     if (attempt->outcome != OUTCOME_lost)
-        *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) =
-            (struct sealed){ attempt->task, attempt->grant };
+        *ARRAY_ADD(turn->arena, turn->sealed) = (struct log_name){ attempt->task, attempt->grant };
 }
 
 /* image_failed: as the executor tells it: the container program failed itself, before there was a container. */
@@ -292,10 +291,10 @@ bool leases_load(struct engine *engine, int64_t boot, struct err *err)
 void leases_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->n_attempts)
+    if (turn->attempt_list.n)
         pthread_mutex_lock(&engine->heard_lock);
-    for (size_t i = 0; i < turn->n_attempts; i++) {
-        struct pending_attempt *pending = turn->attempt_list[i];
+    for (size_t i = 0; i < turn->attempt_list.n; i++) {
+        struct pending_attempt *pending = turn->attempt_list.at[i];
         if (pending->ended || pending->removed) {
             live_forget(engine, pending->attempt.task, pending->attempt.grant);
             continue;
@@ -314,7 +313,7 @@ void leases_commit(struct turn *turn)
         live_count(engine, &pending->attempt, 1);
         live->named = !pending->is_new; /* taken up again: by a poll that named it */
     }
-    if (turn->n_attempts)
+    if (turn->attempt_list.n)
         pthread_mutex_unlock(&engine->heard_lock);
     for (size_t i = 0; i < turn->slice->n_endings; i++) {
         struct node *node = turn->slice->endings[i];

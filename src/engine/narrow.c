@@ -163,14 +163,13 @@ void executor_counted(struct turn *turn, int64_t executor, bool failed)
     if (!known)
         return; /* it has gone: nobody counts for it any more */
     if (known->counted == turn->engine->serial) {
-        turn->counts[known->counted_at].processed++;
-        turn->counts[known->counted_at].failed += failed;
+        turn->changes.counts.at[known->counted_at].processed++;
+        turn->changes.counts.at[known->counted_at].failed += failed;
         return;
     }
     known->counted = turn->engine->serial;
-    known->counted_at = turn->n_counts;
-    *ARENA_PUSH(turn->arena, turn->counts, turn->n_counts, turn->cap_counts) =
-        (struct executor_count){ executor, 1, failed };
+    known->counted_at = turn->changes.counts.n;
+    *ARRAY_ADD(turn->arena, turn->changes.counts) = (struct executor_count){ executor, 1, failed };
 }
 
 static bool holds_pause(const struct hold *holds, size_t n)
@@ -207,8 +206,9 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
     return was;
 }
 
-bool changes_narrow(struct turn *turn, struct changes *c)
+bool changes_narrow(struct turn *turn)
 {
+    struct changes *c = &turn->changes;
     size_t others = c->classes.n + c->classes_remove.n + c->log_seals.n + c->results_remove.n + c->executors.n +
                     c->executors_remove.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n + c->site.n +
                     c->schedules.n + c->schedules_remove.n + c->duties.n + c->notes.n + (c->clock != NULL);
@@ -239,10 +239,10 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     engine->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
     engine->own_events = (int64_t)turn->slice->n_events;
     engine->head = *head;
-    for (size_t i = 0; i < turn->n_counts; i++) {
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)turn->counts[i].executor);
-        known->row.processed += turn->counts[i].processed;
-        known->row.failed += turn->counts[i].failed;
+    for (size_t i = 0; i < turn->changes.counts.n; i++) {
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)turn->changes.counts.at[i].executor);
+        known->row.processed += turn->changes.counts.at[i].processed;
+        known->row.failed += turn->changes.counts.at[i].failed;
     }
 }
 
@@ -251,7 +251,7 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
     commands_undo(engine, commands, n);
-    if (turn->n_specs_new && !PLANT(specs_kept)) { /* they aren't there */
+    if (turn->changes.specs.n && !PLANT(specs_kept)) { /* they aren't there */
         caches_specs_drop(engine);
         definitions_drop(engine);
     }

@@ -453,7 +453,7 @@ void duties_run(struct turn *turn)
     for (size_t i = 0; i < n; i++) {
         if (steps[i].move != COORD_BEAT && !steps[i].lock)
             duty_say(turn, &steps[i]);
-        *ARENA_PUSH(turn->arena, turn->duties, turn->n_duties, turn->cap_duties) = steps[i].row;
+        *ARRAY_ADD(turn->arena, turn->changes.duties) = steps[i].row;
     }
 }
 
@@ -475,10 +475,10 @@ void duties_commit(struct turn *turn)
         engine->beaten = turn->boot;
         engine->server = turn->server;
     }
-    if (turn->n_duties == 0)
+    if (turn->changes.duties.n == 0)
         return;
     bool timers = coord_holds(engine->coord, DUTY_timers);
-    coord_commit(engine->coord, turn->duties, turn->n_duties, turn->boot);
+    coord_commit(engine->coord, turn->changes.duties.at, turn->changes.duties.n, turn->boot);
     if (timers || !coord_holds(engine->coord, DUTY_timers))
         return;
     engine->tells_due = true;
@@ -525,7 +525,7 @@ void cmd_note(struct turn *turn, struct command *command)
 {
     if (turn->engine->store->exclusive)
         return; /* nobody else is there */
-    *ARENA_PUSH(turn->arena, turn->notes, turn->n_notes, turn->cap_notes) = str_dup(turn->arena, command->in.note.text);
+    *ARRAY_ADD(turn->arena, turn->changes.notes) = str_dup(turn->arena, command->in.note.text);
     command->status = 202;
 }
 

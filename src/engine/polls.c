@@ -381,8 +381,7 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = true;
     if (row->grant > 1) /* what an older attempt might still have said is not heard any more */
-        *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) =
-            (struct sealed){ row->id, row->grant - 1 };
+        *ARRAY_ADD(turn->arena, turn->sealed) = (struct log_name){ row->id, row->grant - 1 };
     turn->n_granted++;
     grant_render(turn, poll, node);
 }
@@ -511,7 +510,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     finish_items(turn, poll, poll->in.poll.finishes, poll->in.poll.n_finishes);
     renew_all(turn, known, poll);
     poll_seq(turn, known, poll);
-    *ARENA_PUSH(turn->arena, turn->polls, turn->n_polls, turn->cap_polls) = poll;
+    *ARRAY_ADD(turn->arena, turn->polls) = poll;
 }
 
 /* --- pending tasks, by class --- */
@@ -755,12 +754,12 @@ static bool grants_near(const struct pending_attempt *a, const struct pending_at
 
 static void claim_for(struct turn *turn, struct command *poll, size_t want)
 {
-    size_t first = turn->n_attempts;
+    size_t first = turn->attempt_list.n;
     if (engine_damaged(turn->engine))
         return; /* a result might not be recorded */
     grants_take(turn, poll, want);
-    struct pending_attempt **list = turn->attempt_list;
-    for (size_t i = first, end = turn->n_attempts; i < end && end - first >= turn->engine->many; i++)
+    struct pending_attempt **list = turn->attempt_list.at;
+    for (size_t i = first, end = turn->attempt_list.n; i < end && end - first >= turn->engine->many; i++)
         list[i]->attempt.many =
             (i > first && grants_near(list[i], list[i - 1])) || (i + 1 < end && grants_near(list[i], list[i + 1]));
 }
@@ -794,11 +793,12 @@ static bool fresh_fits(struct turn *turn, const struct fresh_classes *classes, c
 void claims_run(struct turn *turn)
 {
     size_t want = 0;
-    for (size_t i = 0; i < turn->n_polls; i++)
-        want += (size_t)turn->polls[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls[i]->in.poll.free : GRANTS_MAX;
+    for (size_t i = 0; i < turn->polls.n; i++)
+        want +=
+            (size_t)turn->polls.at[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls.at[i]->in.poll.free : GRANTS_MAX;
     struct engine *engine = turn->engine;
-    for (size_t i = 0; i < turn->n_polls; i++)
-        claim_for(turn, turn->polls[i], want);
+    for (size_t i = 0; i < turn->polls.n; i++)
+        claim_for(turn, turn->polls.at[i], want);
     /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
     size_t fresh = 0;
     struct fresh_classes classes = { 0 };
@@ -866,8 +866,8 @@ void polls_settle(struct turn *turn)
         heap_take(&engine->polls_due, first);
         poll_answer(turn, CONTAINER_OF(first, struct command, due));
     }
-    for (size_t i = 0; i < turn->n_polls; i++) {
-        struct command *poll = turn->polls[i];
+    for (size_t i = 0; i < turn->polls.n; i++) {
+        struct command *poll = turn->polls.at[i];
         struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
         int64_t wait_max = engine->config.lease_ms / 3,
                 wait = poll->in.poll.wait_ms < wait_max ? poll->in.poll.wait_ms : wait_max;
@@ -879,22 +879,22 @@ void polls_settle(struct turn *turn)
             if (wait > 8 * POLLS_TOGETHER_MS)
                 poll->deadline &= ~(int64_t)(POLLS_TOGETHER_MS - 1);
             poll->known = known;
-            *ARENA_PUSH(turn->arena, turn->to_park, turn->n_to_park, turn->cap_to_park) = poll;
+            *ARRAY_ADD(turn->arena, turn->to_park) = poll;
         }
     }
 }
 
 void polls_commit(struct turn *turn)
 {
-    for (size_t i = 0; i < turn->n_to_park; i++) {
-        struct command *poll = turn->to_park[i];
+    for (size_t i = 0; i < turn->to_park.n; i++) {
+        struct command *poll = turn->to_park.at[i];
         poll->revived = 0; /* they are among the living now */
         list_append(&turn->engine->parked, &poll->node);
         if (!PLANT(poll_kept))
             heap_put(&turn->engine->polls_due, &poll->due, poll->deadline);
     }
-    for (size_t i = 0; i < turn->n_answered; i++) {
-        struct command *poll = turn->answered[i];
+    for (size_t i = 0; i < turn->answered.n; i++) {
+        struct command *poll = turn->answered.at[i];
         if (poll->kind == CMD_REGISTER && !poll->err.code && !poll->replay) {
             struct known_executor *anew = map_find(&turn->engine->executors, (uint64_t)poll->out.reg.id);
             if (anew)

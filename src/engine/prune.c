@@ -78,11 +78,10 @@ void cmd_prune(struct turn *turn, struct command *command)
         kept_drop(turn, node, bytes);
         node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
         for (int64_t grant = task_pruned(&node->row) + 1; grant <= node->row.grant; grant++)
-            *ARENA_PUSH(turn->arena, turn->seals_gone, turn->n_seals_gone, turn->cap_seals_gone) =
-                (struct log_name){ node->row.id, grant };
+            *ARRAY_ADD(turn->arena, turn->changes.log_seals_remove) = (struct log_name){ node->row.id, grant };
         task_pruned_set(&node->row, node->row.grant);
         slice_touch(turn->slice, node);
-        *ARENA_PUSH(turn->arena, turn->pruned, turn->n_pruned, turn->cap_pruned) = node->row.id;
+        *ARRAY_ADD(turn->arena, turn->changes.results_remove) = node->row.id;
     }
     if (n == turn->engine->batch)
         command->out.prune.after = ids[n - 1];
@@ -97,8 +96,8 @@ void cmd_prune(struct turn *turn, struct command *command)
 
 void prune_follow(struct turn *turn)
 {
-    for (size_t i = 0; i < turn->n_pruned && turn->engine->config.logs; i++) {
-        const struct node *node = slice_find(turn->slice, turn->pruned[i]);
+    for (size_t i = 0; i < turn->changes.results_remove.n && turn->engine->config.logs; i++) {
+        const struct node *node = slice_find(turn->slice, turn->changes.results_remove.at[i]);
         for (int64_t grant = 1; node && grant <= node->row.grant; grant++)
             logs_remove(turn->engine->config.logs, node->row.id, grant);
     }

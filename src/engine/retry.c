@@ -50,13 +50,13 @@ static enum remedy remedy_of(const struct engine *engine, enum err_code failure,
 
 static void answers_take(struct turn *turn, struct list *out)
 {
-    for (size_t i = 0; i < turn->n_answered; i++) {
-        struct command *command = turn->answered[i];
+    for (size_t i = 0; i < turn->answered.n; i++) {
+        struct command *command = turn->answered.at[i];
         if (command->kind == CMD_POLL) {
             command->out.poll.head_seq = turn->engine->head.seq;
             command->out.poll.incarnation = turn->engine->head.incarnation;
         }
-        list_append(out, &turn->answered[i]->node);
+        list_append(out, &turn->answered.at[i]->node);
     }
 }
 

@@ -45,7 +45,7 @@ static struct name_track *track_of(struct turn *turn, int64_t lane, struct str n
     if (!found)
         track->latest = (struct latest){ .lane = lane, .name = str_dup(turn->arena, name) };
     smap_put(&turn->names, key, track);
-    *ARENA_PUSH(turn->arena, turn->tracks, turn->n_tracks, turn->cap_tracks) = track;
+    *ARRAY_ADD(turn->arena, turn->tracks) = track;
     return track;
 }
 
@@ -427,7 +427,7 @@ static void workflow_fail(struct opening *o, const struct definition *definition
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = pending->ended = true;
     kept_add(turn, node, NULL, attempt.log_bytes, (struct str){ 0 });
-    *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
+    *ARRAY_ADD(turn->arena, turn->changes.log_tails) =
         (struct log_tail){ .task = node->row.id, .grant = 1, .bytes = str_dup(turn->arena, report) };
     task_end(turn->slice, node, STATE_F, OUTCOME_failed,
         &(struct because){ .actor = STR("engine"), .reason = str_dup(turn->arena, definition->summary) });
@@ -596,7 +596,7 @@ void revision_put(struct turn *turn, struct revision *row)
     struct revision_mark *mark = ARENA_NEW(turn->arena, struct revision_mark);
     *mark = (struct revision_mark){ first, row };
     map_put(&turn->revisions_at, hash, mark);
-    *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;
+    *ARRAY_ADD(turn->arena, turn->revisions) = row;
 }
 
 void revisions_open(struct turn *turn, struct archive *archive)

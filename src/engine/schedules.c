@@ -96,40 +96,41 @@ static size_t schedules_of(struct turn *turn, int64_t lane, struct schedule **ou
     }
     for (size_t i = 0; i < n_rows; i++) {
         bool gone = rows[i].lane != lane;
-        for (size_t k = 0; k < turn->n_schedules_gone && !gone; k++)
-            gone = schedule_same(&rows[i], &turn->schedules_gone[k]);
-        for (size_t k = 0; k < turn->n_schedules && !gone; k++)
-            gone = schedule_same(&rows[i], &turn->schedules[k]);
+        for (size_t k = 0; k < turn->changes.schedules_remove.n && !gone; k++)
+            gone = schedule_same(&rows[i], &turn->changes.schedules_remove.at[k]);
+        for (size_t k = 0; k < turn->changes.schedules.n && !gone; k++)
+            gone = schedule_same(&rows[i], &turn->changes.schedules.at[k]);
         if (!gone)
             *ARENA_PUSH(turn->arena, list, n, cap) = rows[i];
     }
-    for (size_t k = 0; k < turn->n_schedules; k++)
-        if (turn->schedules[k].lane == lane)
-            *ARENA_PUSH(turn->arena, list, n, cap) = turn->schedules[k];
+    for (size_t k = 0; k < turn->changes.schedules.n; k++)
+        if (turn->changes.schedules.at[k].lane == lane)
+            *ARENA_PUSH(turn->arena, list, n, cap) = turn->changes.schedules.at[k];
     *out = list;
     return n;
 }
 
 static void schedule_put(struct turn *turn, const struct schedule *row)
 {
-    for (size_t i = 0; i < turn->n_schedules_gone; i++)
-        if (schedule_same(&turn->schedules_gone[i], row))
-            turn->schedules_gone[i--] = turn->schedules_gone[--turn->n_schedules_gone];
-    for (size_t i = 0; i < turn->n_schedules; i++) {
-        if (!schedule_same(&turn->schedules[i], row))
+    for (size_t i = 0; i < turn->changes.schedules_remove.n; i++)
+        if (schedule_same(&turn->changes.schedules_remove.at[i], row))
+            turn->changes.schedules_remove.at[i--] =
+                turn->changes.schedules_remove.at[--turn->changes.schedules_remove.n];
+    for (size_t i = 0; i < turn->changes.schedules.n; i++) {
+        if (!schedule_same(&turn->changes.schedules.at[i], row))
             continue;
-        turn->schedules[i] = *row;
+        turn->changes.schedules.at[i] = *row;
         return;
     }
-    *ARENA_PUSH(turn->arena, turn->schedules, turn->n_schedules, turn->cap_schedules) = *row;
+    *ARRAY_ADD(turn->arena, turn->changes.schedules) = *row;
 }
 
 static void schedule_remove(struct turn *turn, const struct schedule *row)
 {
-    for (size_t i = 0; i < turn->n_schedules; i++)
-        if (schedule_same(&turn->schedules[i], row))
-            turn->schedules[i--] = turn->schedules[--turn->n_schedules];
-    *ARENA_PUSH(turn->arena, turn->schedules_gone, turn->n_schedules_gone, turn->cap_schedules_gone) = *row;
+    for (size_t i = 0; i < turn->changes.schedules.n; i++)
+        if (schedule_same(&turn->changes.schedules.at[i], row))
+            turn->changes.schedules.at[i--] = turn->changes.schedules.at[--turn->changes.schedules.n];
+    *ARRAY_ADD(turn->arena, turn->changes.schedules_remove) = *row;
 }
 
 /* Lines that were there keep their minute; new ones count from now; others go. */

@@ -81,7 +81,7 @@ void seals_note(struct turn *turn)
         bool wanted = node && sealed->seal.grant <= node->row.grant && task_pruned(&node->row) < sealed->seal.grant;
         if (!wanted || noted_before(turn, sealed))
             continue;
-        *ARENA_PUSH(turn->arena, turn->seals, turn->n_seals, turn->cap_seals) = sealed->seal;
+        *ARRAY_ADD(turn->arena, turn->changes.log_seals) = sealed->seal;
         log_grown(turn, node, sealed->seal.grant, sealed->seal.bytes);
     }
 }

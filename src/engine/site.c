@@ -146,12 +146,12 @@ static struct str change_text(
 /* A key that two commands of one turn change is written once. */
 static void key_put(struct turn *turn, const struct site_key *key)
 {
-    for (size_t i = 0; i < turn->n_site; i++)
-        if (str_eq(turn->site[i].name, key->name)) {
-            turn->site[i] = *key;
+    for (size_t i = 0; i < turn->changes.site.n; i++)
+        if (str_eq(turn->changes.site.at[i].name, key->name)) {
+            turn->changes.site.at[i] = *key;
             return;
         }
-    *ARENA_PUSH(turn->arena, turn->site, turn->n_site, turn->cap_site) = *key;
+    *ARRAY_ADD(turn->arena, turn->changes.site) = *key;
 }
 
 static void site_apply(struct turn *turn, const struct site_conf *conf, struct str actor)

@@ -92,8 +92,8 @@ void slots_follow(struct turn *turn)
         uint64_t id = (uint64_t)slice_slot_left(turn->slice, i);
         map_put(&engine->slots_left, id, map_find(&engine->slots, id));
     }
-    for (size_t i = 0; i < turn->n_slots_gone; i++)
-        cache_slot_drop(engine, turn->slots_gone[i]);
+    for (size_t i = 0; i < turn->changes.slots_remove.n; i++)
+        cache_slot_drop(engine, turn->changes.slots_remove.at[i]);
     if (!engine->store->exclusive)
         return;
     MAP_EACH (&turn->slice->slots, e)
@@ -109,11 +109,11 @@ void slots_clear(struct turn *turn)
     MAP_EACH (&engine->slots_empty, e) {
         const struct slot *now = map_find(&turn->slice->slots, e->key);
         int64_t since = (int64_t)((uintptr_t)e->value - 1);
-        if (turn->boot - since < 2 * engine->config.lease_ms || turn->n_slots_gone >= engine->batch)
+        if (turn->boot - since < 2 * engine->config.lease_ms || turn->changes.slots_remove.n >= engine->batch)
             return;
         if (now && !slot_is_empty(now))
             continue;
-        *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = (int64_t)e->key;
+        *ARRAY_ADD(turn->arena, turn->changes.slots_remove) = (int64_t)e->key;
     }
 }
 

@@ -127,16 +127,16 @@ void tokens_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct tokens *tokens = &engine->tokens;
-    if (!turn->n_tokens_new && !turn->n_tokens_gone && !turn->n_site)
+    if (!turn->changes.tokens.n && !turn->changes.tokens_remove.n && !turn->changes.site.n)
         return;
     pthread_mutex_lock(&tokens->lock);
-    for (size_t i = 0; i < turn->n_tokens_gone; i++) {
-        struct known_token *known = map_find(&tokens->by_id, (uint64_t)turn->tokens_gone[i]);
+    for (size_t i = 0; i < turn->changes.tokens_remove.n; i++) {
+        struct known_token *known = map_find(&tokens->by_id, (uint64_t)turn->changes.tokens_remove.at[i]);
         if (known)
             token_drop(tokens, known);
     }
-    for (size_t i = 0; i < turn->n_tokens_new; i++)
-        token_put(tokens, turn->arena, turn->tokens_new[i]);
+    for (size_t i = 0; i < turn->changes.tokens.n; i++)
+        token_put(tokens, turn->arena, turn->changes.tokens.at[i]);
     pthread_mutex_unlock(&tokens->lock);
     tokens_tell(engine);
 }
@@ -188,7 +188,7 @@ bool token_is_named(struct turn *turn, struct str tenant, struct str name)
 void token_make(struct turn *turn, const struct token *token, struct str actor)
 {
     struct str subject = tenant_subject(turn->arena, token->tenant, token->name);
-    *ARENA_PUSH(turn->arena, turn->tokens_new, turn->n_tokens_new, turn->cap_tokens_new) = token;
+    *ARRAY_ADD(turn->arena, turn->changes.tokens) = token;
     smap_put(&turn->token_names, subject, turn);
     tenant_now(turn, token->tenant)->tokens_more++;
     slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = subject, .actor = actor });
@@ -203,7 +203,7 @@ struct known_token *token_named(struct turn *turn, struct str tenant, struct str
 void token_revoke(struct turn *turn, struct known_token *known, struct str actor, struct str reason)
 {
     known->gone = turn->engine->serial;
-    *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = known->row.id;
+    *ARRAY_ADD(turn->arena, turn->changes.tokens_remove) = known->row.id;
     slice_event(turn->slice, &(struct event){ .kind = EVENT_token_revoked,
                                  .actor = actor,
                                  .reason = reason,

@@ -14,7 +14,7 @@ void turn_answer(struct turn *turn, struct command *command)
     if (command->answered)
         return;
     command->answered = true;
-    *ARENA_PUSH(turn->arena, turn->answered, turn->n_answered, turn->cap_answered) = command;
+    *ARRAY_ADD(turn->arena, turn->answered) = command;
 }
 
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
@@ -34,7 +34,7 @@ void turn_executor_changed(struct turn *turn, struct known_executor *known)
     if (known->listed == turn->engine->serial)
         return;
     known->listed = turn->engine->serial;
-    *ARENA_PUSH(turn->arena, turn->executors, turn->n_executors, turn->cap_executors) = &known->row;
+    *ARRAY_ADD(turn->arena, turn->changes.executors) = &known->row;
 }
 
 static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *command) = {
@@ -167,22 +167,18 @@ static bool holds_next(struct turn *turn, struct err *err)
 
 /* --- changes --- */
 
-static void changes_nodes(struct turn *turn, struct changes *c)
+static void changes_nodes(struct turn *turn)
 {
+    struct changes *c = &turn->changes;
     struct slice *slice = turn->slice;
-    size_t n = slice->nodes.n;
-    const struct task **created = ARENA_ARRAY(turn->arena, const struct task *, n + 1),
-                      **changed = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
-    const struct task **add = ARENA_ARRAY(turn->arena, const struct task *, n + 1),
-                      **gone = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
     MAP_EACH (&slice->nodes, e) {
         struct node *node = e->value;
         if (!node->dirty)
             continue;
         if (node->was == STATE_NONE)
-            created[c->tasks_new.n++] = &node->row;
+            *ARRAY_ADD(turn->arena, c->tasks_new) = &node->row;
         else
-            changed[c->tasks_changed.n++] = &node->row;
+            *ARRAY_ADD(turn->arena, c->tasks_changed) = &node->row;
         bool was = node->was == STATE_P, is = node->row.state == STATE_P;
         bool moved =
             was && is &&
@@ -192,122 +188,65 @@ static void changes_nodes(struct turn *turn, struct changes *c)
             *old = (struct task){
                 .id = node->row.id, .class_id = node->was_class, .prio = node->was_prio, .vt = node->was_vt
             };
-            gone[c->ready_remove.n++] = old;
+            *ARRAY_ADD(turn->arena, c->ready_remove) = old;
         }
         if (is && (!was || moved))
-            add[c->ready_add.n++] = &node->row;
+            *ARRAY_ADD(turn->arena, c->ready_add) = &node->row;
         struct str tenant = slice_lane(slice, node->row.lane)->tenant;
         if (node->was_unique.len && !node->row.unique.len)
-            *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) =
-                (struct unique_claim){ tenant, node->was_unique, node->row.id };
+            *ARRAY_ADD(turn->arena, c->unique_remove) = (struct unique_claim){ tenant, node->was_unique, node->row.id };
         if (!node->was_unique.len && node->row.unique.len)
-            *ARENA_PUSH(turn->arena, turn->unique_add, turn->n_unique_add, turn->cap_unique_add) =
-                (struct unique_claim){ tenant, node->row.unique, node->row.id };
+            *ARRAY_ADD(turn->arena, c->unique_add) = (struct unique_claim){ tenant, node->row.unique, node->row.id };
     }
-    c->tasks_new.at = created;
-    c->tasks_changed.at = changed;
-    c->ready_add.at = add;
-    c->ready_remove.at = gone;
 }
 
-static void changes_attempts(struct turn *turn, struct changes *c)
+static void changes_attempts(struct turn *turn)
 {
-    size_t n = turn->n_attempts;
-    struct attempt *created = ARENA_ARRAY(turn->arena, struct attempt, n + 1),
-                   *changed = ARENA_ARRAY(turn->arena, struct attempt, n + 1),
-                   *gone = ARENA_ARRAY(turn->arena, struct attempt, n + 1);
-    for (size_t i = 0; i < n; i++) {
-        struct pending_attempt *pending = turn->attempt_list[i];
+    struct changes *c = &turn->changes;
+    for (size_t i = 0; i < turn->attempt_list.n; i++) {
+        const struct pending_attempt *pending = turn->attempt_list.at[i];
         if (pending->removed && pending->is_new)
             continue;
         if (pending->removed)
-            gone[c->attempts_remove.n++] = pending->attempt;
+            *ARRAY_ADD(turn->arena, c->attempts_remove) = pending->attempt;
         else if (pending->is_new)
-            created[c->attempts_new.n++] = pending->attempt;
+            *ARRAY_ADD(turn->arena, c->attempts_new) = pending->attempt;
         else
-            changed[c->attempts_changed.n++] = pending->attempt;
+            *ARRAY_ADD(turn->arena, c->attempts_changed) = pending->attempt;
     }
-    c->attempts_new.at = created;
-    c->attempts_changed.at = changed;
-    c->attempts_remove.at = gone;
 }
 
-static void changes_small(struct turn *turn, struct changes *c)
+static void changes_lanes_and_slots(struct turn *turn)
 {
-    struct slice *slice = turn->slice;
-    slice_holds_pack(slice);
-    const struct lane **lanes = ARENA_ARRAY(turn->arena, const struct lane *, slice->lanes.n + 1);
-    const struct slot **slots = ARENA_ARRAY(turn->arena, const struct slot *, slice->slots.n + 1);
-    MAP_EACH (&slice->lanes, e) {
-        const struct lane *lane = e->value, *known = map_find(&turn->engine->lanes, e->key);
-        if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= turn->engine->head.next_lane)
-            lanes[c->lanes.n++] = lane;
+    struct changes *c = &turn->changes;
+    const struct engine *engine = turn->engine;
+    MAP_EACH (&turn->slice->lanes, e) {
+        const struct lane *lane = e->value, *known = map_find(&engine->lanes, e->key);
+        if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= engine->head.next_lane)
+            *ARRAY_ADD(turn->arena, c->lanes) = lane;
     }
-    MAP_EACH (&slice->slots, e) {
-        const struct slot *slot = e->value, *known = map_find(&turn->engine->slots, e->key);
-        bool new = slot->id >= turn->engine->head.next_slot && slot->id < SLOT_NAMED;
+    MAP_EACH (&turn->slice->slots, e) {
+        const struct slot *slot = e->value, *known = map_find(&engine->slots, e->key);
+        bool new = slot->id >= engine->head.next_slot && slot->id < SLOT_NAMED;
         if (known && memcmp(slot, known, sizeof *slot) == 0 && !new)
             continue;
-        if (turn->engine->store->exclusive && slot_is_empty(slot))
-            *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = slot->id;
+        if (engine->store->exclusive && slot_is_empty(slot))
+            *ARRAY_ADD(turn->arena, c->slots_remove) = slot->id;
         else
-            slots[c->slots.n++] = slot;
+            *ARRAY_ADD(turn->arena, c->slots) = slot;
     }
-    c->lanes.at = lanes;
-    c->slots.at = slots;
-    c->slots_remove.at = turn->slots_gone;
-    c->slots_remove.n = turn->n_slots_gone;
-    c->classes.at = turn->classes_new;
-    c->classes.n = turn->n_classes_new;
-    c->classes_remove.at = turn->classes_gone;
-    c->classes_remove.n = turn->n_classes_gone;
-    c->specs.at = turn->specs_new;
-    c->specs.n = turn->n_specs_new;
-    c->edges_new.at = slice->edges_new;
-    c->edges_new.n = slice->n_edges_new;
-    c->edges_changed.at = slice->edges_changed;
-    c->edges_changed.n = slice->n_edges_changed;
-    c->holds_add.at = slice->holds_add;
-    c->holds_add.n = slice->n_holds_add;
-    c->holds_remove.at = slice->holds_remove;
-    c->holds_remove.n = slice->n_holds_remove;
-    c->outputs.at = turn->outputs;
-    c->outputs.n = turn->n_outputs;
-    c->log_tails.at = turn->tails;
-    c->log_tails.n = turn->n_tails;
-    c->log_seals.at = turn->seals;
-    c->log_seals.n = turn->n_seals;
-    c->log_seals_remove.at = turn->seals_gone;
-    c->log_seals_remove.n = turn->n_seals_gone;
-    c->duties.at = turn->duties;
-    c->duties.n = turn->n_duties;
-    c->notes.at = turn->notes;
-    c->notes.n = turn->n_notes;
-    c->server = turn->beats ? &turn->server : NULL;
-    c->clock = turn->ticks ? &turn->clock : NULL;
-    c->results_remove.at = turn->pruned;
-    c->results_remove.n = turn->n_pruned;
-    c->unique_add.at = turn->unique_add;
-    c->unique_add.n = turn->n_unique_add;
-    c->unique_remove.at = turn->unique_remove;
-    c->unique_remove.n = turn->n_unique_remove;
-    c->idempotency.at = turn->idempotency;
-    c->idempotency.n = turn->n_idempotency;
-    c->tokens.at = turn->tokens_new;
-    c->tokens.n = turn->n_tokens_new;
-    c->site.at = turn->site;
-    c->site.n = turn->n_site;
-    c->tokens_remove.at = turn->tokens_gone;
-    c->tokens_remove.n = turn->n_tokens_gone;
-    const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
-    for (size_t i = 0; i < turn->n_executors; i++)
-        executors[i] = turn->executors[i];
-    c->executors.at = executors;
-    c->executors.n = turn->n_executors;
-    c->executors_remove.at = turn->executors_gone;
-    c->executors_remove.n = turn->n_executors_gone;
-    c->counts.at = turn->counts;
-    c->counts.n = turn->n_counts;
+}
+
+/* What core has decided: its lists are taken over as they are. */
+static void changes_slice(struct turn *turn)
+{
+    struct changes *c = &turn->changes;
+    const struct slice *slice = turn->slice;
+    slice_holds_pack(turn->slice);
+    c->edges_new.at = slice->edges_new, c->edges_new.n = slice->n_edges_new;
+    c->edges_changed.at = slice->edges_changed, c->edges_changed.n = slice->n_edges_changed;
+    c->holds_add.at = slice->holds_add, c->holds_add.n = slice->n_holds_add;
+    c->holds_remove.at = slice->holds_remove, c->holds_remove.n = slice->n_holds_remove;
 }
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)
@@ -323,48 +262,51 @@ bool turn_commit(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     struct slice *slice = turn->slice;
-    struct changes c = { 0 };
+    struct changes *c = &turn->changes;
     struct buf events;
-    changes_nodes(turn, &c);
-    changes_attempts(turn, &c);
-    changes_small(turn, &c);
-    changes_archives(turn, &c);
-    c.head = turn->head;
-    for (size_t i = 0; i < turn->n_answered; i++)
-        c.told |= turn->answered[i]->kind != CMD_POLL;
-    c.head.v_now = slice->v_now;
-    c.first_seq = turn->head.seq + 1;
-    c.time = turn->slice->stamp;
+    changes_nodes(turn);
+    changes_attempts(turn);
+    changes_lanes_and_slots(turn);
+    changes_slice(turn);
+    changes_archives(turn);
+    c->server = turn->beats ? &turn->server : NULL;
+    c->clock = turn->ticks ? &turn->clock : NULL;
+    c->head = turn->head;
+    for (size_t i = 0; i < turn->answered.n; i++)
+        c->told |= turn->answered.at[i]->kind != CMD_POLL;
+    c->head.v_now = slice->v_now;
+    c->first_seq = turn->head.seq + 1;
+    c->time = turn->slice->stamp;
     buf_init(&events, SIZE_MAX);
     struct store_head committed = { 0 };
-    c.out_head = &committed;
-    if (turn->narrow && !changes_narrow(turn, &c))
+    c->out_head = &committed;
+    if (turn->narrow && !changes_narrow(turn))
         return false;
-    if (!slice->n_events && changes_told(&c))
+    if (!slice->n_events && changes_told(c))
         slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
     if (slice->n_events) {
-        c.turn = slice->turn;
-        c.head.turn += !turn->narrow;
-        c.head.seq += (int64_t)slice->n_events;
-        c.head.time = c.time;
+        c->turn = slice->turn;
+        c->head.turn += !turn->narrow;
+        c->head.seq += (int64_t)slice->n_events;
+        c->head.time = c->time;
         pack_events(&events, slice->events, slice->n_events);
-        c.events = buf_str(&events);
+        c->events = buf_str(&events);
     }
     if (!turn->narrow)
-        numbers_reserve(turn, &c.head);
-    c.numbers = !turn->narrow && c.head.next_task != engine->head.next_task && others_are_about(engine, turn->boot);
+        numbers_reserve(turn, &c->head);
+    c->numbers = !turn->narrow && c->head.next_task != engine->head.next_task && others_are_about(engine, turn->boot);
     int64_t before = clock_boot_us();
     int64_t last = engine->store->commit;
     bool ok =
-        engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
+        engine->store->ops->commit(engine->store, c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
     engine->wrote |= ok && engine->store->commit != last;
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
     if (ok && turn->narrow) {
         narrow_committed(turn, &committed);
     } else if (ok) {
-        engine->went_back |= engine->head.incarnation != c.head.incarnation;
-        engine->head = c.head;
+        engine->went_back |= engine->head.incarnation != c->head.incarnation;
+        engine->head = c->head;
         engine->head.commit = engine->store->commit;
         if (committed.commit)
             memcpy(engine->head.hash, committed.hash, sizeof committed.hash);
@@ -395,7 +337,7 @@ void turn_follow(struct turn *turn)
     leases_commit(turn);
     tokens_follow(turn);
     /* whoever read them before the commit reads them again */
-    if (turn->n_site)
+    if (turn->changes.site.n)
         atomic_fetch_add(&engine->site_version, 1);
     duties_commit(turn);
     expiry_commit(turn);
@@ -413,8 +355,8 @@ static void turn_count(struct turn *turn)
     atomic_fetch_add(&engine->n_lost, turn->n_lost);
     atomic_fetch_add(&engine->n_narrow, turn->narrow);
     prune_follow(turn);
-    for (size_t i = 0; i < turn->n_sealed && engine->config.logs; i++)
-        logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
+    for (size_t i = 0; i < turn->sealed.n && engine->config.logs; i++)
+        logs_seal(engine->config.logs, turn->sealed.at[i].task, turn->sealed.at[i].grant);
 }
 
 /* Another server may have revoked the token since this one looked at it. */

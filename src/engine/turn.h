@@ -328,102 +328,50 @@ struct turn {
     int64_t wall, boot;
     struct store_head head;
     struct err *err;
-    bool begun;           /* it has the store's lock */
-    bool logs_away;       /* they couldn't be looked at: it isn't tried again */
-    bool narrow, widened; /* see narrow.c; widened: it has to be taken once more, wide */
-    struct numbers own;   /* the engine's, after the commit */
+    struct changes changes; /* filled as it goes; rows of tasks and attempts at its end (turn_commit) */
+    bool begun;             /* it has the store's lock */
+    bool logs_away;         /* they couldn't be looked at: it isn't tried again */
+    bool narrow, widened;   /* see narrow.c; widened: it has to be taken once more, wide */
+    struct numbers own;     /* the engine's, after the commit */
     int64_t *numbers;
     size_t n_numbers, numbers_used; /* of a narrow turn: for tasks that it makes */
     struct map locked;              /* of a narrow turn: lanes whose archives are its own until it is over */
-    struct executor_count *counts;
-    size_t n_counts, cap_counts;
 
     struct map attempts; /* task -> newest pending_attempt of this turn */
-    struct pending_attempt **attempt_list;
-    size_t n_attempts, cap_attempts;
-    const struct spec **specs_new;
-    size_t n_specs_new, cap_specs_new;
-    const struct task_class **classes_new;
-    size_t n_classes_new, cap_classes_new;
-    struct task_outputs *outputs;
-    size_t n_outputs, cap_outputs;
+    ARRAY(struct pending_attempt *) attempt_list;
     struct map outputs_of; /* task -> struct str, the newest of those */
-    struct log_tail *tails;
-    size_t n_tails, cap_tails;
-    struct log_seal *seals;
-    size_t n_seals, cap_seals;
-    struct log_name *seals_gone;
-    size_t n_seals_gone, cap_seals_gone;
     /* that the log store has hashed: noted with this turn, or not wanted */
     struct log_sealed *sealed_seen;
     size_t n_sealed_seen;
-    struct unique_claim *unique_add;
-    size_t n_unique_add, cap_unique_add;
-    struct unique_claim *unique_remove;
-    size_t n_unique_remove, cap_unique_remove;
-    struct smap uniques; /* key -> node, of this turn's */
-    struct idempotency *idempotency;
-    size_t n_idempotency, cap_idempotency;
+    struct smap uniques;     /* key -> node, of this turn's */
     struct smap idempotents; /* key text -> struct idempotency, of this turn's */
-    struct executor **executors;
-    size_t n_executors, cap_executors; /* rows to be written */
-    const struct token **tokens_new;
-    size_t n_tokens_new, cap_tokens_new;
     struct smap token_names; /* of those, as events name them */
-    int64_t *tokens_gone;
-    size_t n_tokens_gone, cap_tokens_gone;
-    int64_t *executors_gone;
-    size_t n_executors_gone, cap_executors_gone;
     size_t executors_looked;
-    int64_t *slots_gone;
-    size_t n_slots_gone, cap_slots_gone;
-    int64_t *classes_gone;
-    size_t n_classes_gone, cap_classes_gone;
     size_t classes_looked;
-    struct site_key *site;
-    size_t n_site, cap_site; /* keys that are new */
-    struct command **polls;
-    size_t n_polls, cap_polls; /* this turn's polls that want work */
-    struct command **to_park;
-    size_t n_to_park, cap_to_park; /* polls that wait on */
-    struct command **answered;
-    size_t n_answered, cap_answered;
-    struct sealed {
-        int64_t task, grant;
-    } * sealed;
-    size_t n_sealed, cap_sealed; /* logs that are complete */
-    struct map supplies;         /* polls.c: pending tasks by class */
-    size_t n_were_pending;       /* nodes that had a ready row when the first of them was made */
-    bool supplied;               /* n_were_pending is known */
-    size_t n_supplied;           /* of the slice's fresh tasks, those that stand with their class in `supplies` */
+    ARRAY(struct command *) polls;   /* this turn's polls that want work */
+    ARRAY(struct command *) to_park; /* polls that wait on */
+    ARRAY(struct command *) answered;
+    ARRAY(struct log_name) sealed; /* logs that are complete */
+    struct map supplies;           /* polls.c: pending tasks by class */
+    size_t n_were_pending;         /* nodes that had a ready row when the first of them was made */
+    bool supplied;                 /* n_were_pending is known */
+    size_t n_supplied;             /* of the slice's fresh tasks, those that stand with their class in `supplies` */
     size_t n_parked_tasks;
     bool tells_looked; /* tells_run has */
     uint64_t n_granted, n_finished, n_lost;
 
     struct map archives; /* lane -> struct archive, this turn's copy */
-    struct revision **revisions;
-    size_t n_revisions, cap_revisions;
+    ARRAY(struct revision *) revisions;
     struct map revisions_at; /* of those, by lane and number (revision_told) */
     struct smap names;       /* lane and name -> struct name_track: what PREV means, this turn's tasks included */
-    struct name_track **tracks;
-    size_t n_tracks, cap_tracks;
-    struct schedule *schedules;
-    size_t n_schedules, cap_schedules;
-    struct schedule *schedules_gone;
-    size_t n_schedules_gone, cap_schedules_gone;
+    ARRAY(struct name_track *) tracks;
     bool schedules_changed;
-    struct duty *duties;
-    size_t n_duties, cap_duties;
-    struct str *notes;
-    size_t n_notes, cap_notes;
     struct server_row server;
     bool beats;      /* this turn moves the server's beat on */
     size_t n_beaten; /* rows of executors that go with it */
     bool ticks;      /* it looks at the wall clock: */
     struct wall_known clock;
     int64_t clock_due;
-    int64_t *pruned;
-    size_t n_pruned, cap_pruned; /* tasks whose results go */
 };
 
 struct name_track { /* the newest revision that has a task of a name, and those of this turn before it */
@@ -462,7 +410,7 @@ int64_t task_number(struct turn *turn); /* of a task that is made */
 int64_t spec_number(struct turn *turn);
 void numbers_reserve(struct turn *turn, struct store_head *head);
 void executor_counted(struct turn *turn, int64_t executor, bool failed);
-bool changes_narrow(struct turn *turn, struct changes *c); /* false: they aren't */
+bool changes_narrow(struct turn *turn); /* false: they aren't */
 void narrow_committed(struct turn *turn, const struct store_head *head);
 void narrow_undo(struct turn *turn, struct command **commands, size_t n);
 
@@ -607,7 +555,7 @@ struct archive *archive_own(struct turn *turn, int64_t lane);
 /* that one by name; NULL: none */
 struct archive *archive_named(struct turn *turn, const struct command *command, struct str name);
 void definitions_drop(struct engine *engine);
-void changes_archives(struct turn *turn, struct changes *c);
+void changes_archives(struct turn *turn);
 struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it can't be read (the turn has failed) */
 int64_t definition_put(struct turn *turn, struct definition *definition);
 struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena);

@@ -61,12 +61,12 @@ struct executor_count {
 /* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last.
  */
 struct changes {
-    ARRAY(const struct lane *) lanes; /* upsert */
+    ARRAY(const struct lane *) lanes;         /* upsert */
     ARRAY(const struct task_class *) classes; /* insert */
     ARRAY(int64_t) classes_remove;
     ARRAY(const struct spec *) specs; /* insert */
     ARRAY(const struct slot *) slots; /* upsert */
-    ARRAY(int64_t) slots_remove; /* those that there are, after `slots` */
+    ARRAY(int64_t) slots_remove;      /* those that there are, after `slots` */
     ARRAY(const struct task *) tasks_new;
     ARRAY(const struct task *) tasks_changed;
     ARRAY(const struct task *) ready_add; /* now P: (class, prio, vt, id) */
@@ -80,9 +80,9 @@ struct changes {
     /* by task, grant; here and below: `many` as it was loaded, or new */
     ARRAY(struct attempt) attempts_changed;
     ARRAY(struct attempt) attempts_remove; /* a grant that never arrived */
-    ARRAY(struct task_outputs) outputs; /* upsert; of tasks that carry MARK_OUTPUTS */
+    ARRAY(struct task_outputs) outputs;    /* upsert; of tasks that carry MARK_OUTPUTS */
     ARRAY(struct log_tail) log_tails;
-    ARRAY(struct log_seal) log_seals; /* upsert */
+    ARRAY(struct log_seal) log_seals;        /* upsert */
     ARRAY(struct log_name) log_seals_remove; /* those that there are, after `log_seals` */
     /* tasks that are pruned: outputs and log tails go */
     ARRAY(int64_t) results_remove;
@@ -95,15 +95,15 @@ struct changes {
     ARRAY(const struct token *) tokens; /* insert */
     ARRAY(int64_t) executors_remove;
     ARRAY(int64_t) tokens_remove;
-    ARRAY(struct site_key) site; /* upsert by name */
+    ARRAY(struct site_key) site;            /* upsert by name */
     ARRAY(const struct archive *) archives; /* upsert */
-    ARRAY(struct revision) revisions; /* upsert by lane, rev */
-    ARRAY(struct latest) latest; /* upsert by lane, name, variant */
-    ARRAY(struct schedule) schedules; /* upsert by lane, task, cron, timezone */
+    ARRAY(struct revision) revisions;       /* upsert by lane, rev */
+    ARRAY(struct latest) latest;            /* upsert by lane, name, variant */
+    ARRAY(struct schedule) schedules;       /* upsert by lane, task, cron, timezone */
     ARRAY(struct schedule) schedules_remove;
     const struct server_row *server; /* upsert by name; NULL: none */
     const struct wall_known *clock;  /* upsert; NULL: as it is */
-    ARRAY(struct duty) duties; /* upsert by name */
+    ARRAY(struct duty) duties;       /* upsert by name */
     /* told to the other servers, if they listen; not kept */
     ARRAY(struct str) notes;
     struct store_head head; /* after the turn; head.hash is filled in by the store */

@@ -168,8 +168,8 @@ static void small_apply(struct memstore *m, const struct changes *c)
         smap_put(&m->uniques, unique_text(m, &c->unique_add.at[i]), id);
     }
     for (size_t i = 0; i < c->idempotency.n; i++)
-        smap_put(
-            &m->idempotency, idempotency_text(m, &c->idempotency.at[i]), idempotency_copy(&m->arena, &c->idempotency.at[i]));
+        smap_put(&m->idempotency, idempotency_text(m, &c->idempotency.at[i]),
+            idempotency_copy(&m->arena, &c->idempotency.at[i]));
 }
 
 static void site_apply(struct memstore *m, const struct changes *c)

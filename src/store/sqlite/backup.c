@@ -366,9 +366,8 @@ static bool restored_hold(struct db *db, struct err *err)
 static struct str seals_tags(const struct buf *lost, const uint8_t key[CHAIN_KEY_BYTES], struct buf *out)
 {
     struct tagger tagger = { 0 };
-    struct changes c = {
-        .log_seals_remove = { .at = (struct log_name *)(void *)lost->ptr, .n = lost->len / sizeof(struct log_name) }
-    };
+    struct changes c = { .log_seals_remove = {
+                             .at = (struct log_name *)(void *)lost->ptr, .n = lost->len / sizeof(struct log_name) } };
     tags_pack(out, &tagger, key, &c);
     tagger_release(&tagger);
     return buf_str(out);

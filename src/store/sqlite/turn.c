@@ -135,7 +135,8 @@ static bool tasks_write(struct sqlite_store *self, const struct changes *c, stru
         if (!task_update(self, SQL_task_update, c->tasks_changed.at[i], err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
-            return err_set(err, ERR_internal, "task_update: there is no task %lld", (long long)c->tasks_changed.at[i]->id);
+            return err_set(
+                err, ERR_internal, "task_update: there is no task %lld", (long long)c->tasks_changed.at[i]->id);
     }
     return true;
 }
@@ -218,7 +219,8 @@ static bool uniques_write(struct sqlite_store *self, const struct changes *c, st
 {
     return writes_unique_key(self, SQL_unique_delete, c->unique_remove.at, c->unique_remove.n, err) &&
            writes_unique_key(self, SQL_unique_put, c->unique_add.at, c->unique_add.n, err) &&
-           (!c->unique_add.n || writes_unique_key(self, SQL_unique_delete, c->unique_remove.at, c->unique_remove.n, err));
+           (!c->unique_add.n ||
+               writes_unique_key(self, SQL_unique_delete, c->unique_remove.at, c->unique_remove.n, err));
 }
 
 static bool site_write(struct sqlite_store *self, const struct changes *c, struct err *err)
