@@ -333,7 +333,7 @@ void serve_revisions_create(struct call *call)
 struct tree_stream {
     struct archive_view view;
     struct revision row;
-    struct watch_tree *tree; /* NULL: it has ended */
+    struct watch_tar_stream *tree; /* NULL: it has ended */
     bool begun;
 };
 
@@ -341,7 +341,7 @@ static void tree_release(struct call *call)
 {
     struct tree_stream *stream = call->state;
     if (stream->tree != NULL)
-        watch_tree_cancel(stream->tree);
+        watch_tar_stream_cancel(stream->tree);
     stream->tree = NULL;
 }
 
@@ -350,7 +350,7 @@ static void tree_drained(struct http_request *request)
     struct call *call = request->user;
     struct tree_stream *stream = call != NULL ? call->state : NULL;
     if (stream != NULL && stream->tree != NULL)
-        watch_tree_more(stream->tree);
+        watch_tar_stream_more(stream->tree);
 }
 
 static void tree_bytes(void *owner, struct str bytes)
@@ -384,12 +384,13 @@ static void tree_end(void *owner, const struct err *err)
 static void tree_open(struct call *call)
 {
     struct tree_stream *stream = call->state;
-    struct watch_tree_sink sink = { tree_bytes, tree_end, call };
+    struct watch_tar_stream_sink sink = { tree_bytes, tree_end, call };
     struct watch *watch = call->api->config.watch;
     if (watch == NULL)
         err_set(&call->err, ERR_unavailable, "repositories aren't read by this server");
     else
-        stream->tree = watch_tree(watch, &stream->view.archive, stream->row.rev, stream->row.ident, &sink, &call->err);
+        stream->tree =
+            watch_tar_stream(watch, &stream->view.archive, stream->row.rev, stream->row.ident, &sink, &call->err);
     if (stream->tree == NULL)
         call_problem(call);
 }

@@ -76,8 +76,8 @@ static void answer_await(struct notice *notice, int fd)
     if (poll(&ready, 1, ANSWER_MS) <= 0)
         return; /* it is busy; the note lies there for it */
     ssize_t n = recv(fd, word, sizeof word, MSG_DONTWAIT);
-    enum note_answer answer = n > 0 ? note_answer_find((struct str){ word, (size_t)n }) : NOTE_COUNT;
-    const char *text = answer < NOTE_COUNT ? note_answer_text(answer) : NULL;
+    enum hint_answer answer = n > 0 ? hint_answer_find((struct str){ word, (size_t)n }) : HINT_ANSWER_COUNT;
+    const char *text = answer < HINT_ANSWER_COUNT ? hint_answer_text(answer) : NULL;
     if (text)
         say(notice, text);
 }
@@ -87,8 +87,8 @@ static enum sent datagram_send(struct notice *notice, const char *path)
     struct buf note;
     struct err err = { 0 };
     enum sent sent = SENT_NOT;
-    buf_init(&note, NOTE_BYTES_MAX);
-    if (!note_format(&note, str_of(notice->archive), str_of(notice->rev),
+    buf_init(&note, HINT_MESSAGE_BYTES_MAX);
+    if (!hint_message_format(&note, str_of(notice->archive), str_of(notice->rev),
             str_of(option_get(&notice->session.options, "txn")), str_of(notice->cause), &err)) {
         say(notice, err.text);
         buf_release(&note);
@@ -133,7 +133,7 @@ static bool http_notify(struct notice *notice)
     bool external = kind && strcmp(kind, "external") == 0;
     json_decref(archive);
     if (external) {
-        say(notice, note_answer_text(NOTE_external));
+        say(notice, hint_answer_text(HINT_external));
         return true;
     }
     const char *cause = notice->cause, *txn = option_get(&s->options, "txn");

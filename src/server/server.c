@@ -253,8 +253,8 @@ static bool open_watch(struct server *server, struct err *err)
         .engine = server->parts.engine,
         .store = &server->parts.store_config,
         .data_dir = server->data,
-        .look_local_ms = server->conf.look.local_ms,
-        .look_remote_ms = server->conf.look.remote_ms };
+        .scan_local_ms = server->conf.look.local_ms,
+        .scan_remote_ms = server->conf.look.remote_ms };
     server->parts.watch = watch_open(&config, err);
     return server->parts.watch != NULL;
 }
@@ -316,7 +316,7 @@ static void others_committed(struct str note, void *owner)
 {
     struct server *server = owner;
     if (note.len > 0)
-        watch_note(server->parts.watch, note);
+        watch_hint_message(server->parts.watch, note);
     else
         engine_wake(server->parts.engine);
 }

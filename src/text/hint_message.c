@@ -10,31 +10,31 @@ static const struct {
     const char *name, *text;
 } answers[] = {
 #define X(name, text) { #name, text },
-    NOTE_ANSWERS(X)
+    HINT_ANSWERS(X)
 #undef X
 };
 
-const char *note_answer_name(enum note_answer answer)
+const char *hint_answer_name(enum hint_answer answer)
 {
     return answers[answer].name;
 }
 
-const char *note_answer_text(enum note_answer answer)
+const char *hint_answer_text(enum hint_answer answer)
 {
     return answers[answer].text;
 }
 
-enum note_answer note_answer_find(struct str name)
+enum hint_answer hint_answer_find(struct str name)
 {
-    for (size_t i = 0; i < NOTE_COUNT; i++)
+    for (size_t i = 0; i < HINT_ANSWER_COUNT; i++)
         if (str_eqz(name, answers[i].name))
-            return (enum note_answer)i;
-    return NOTE_COUNT;
+            return (enum hint_answer)i;
+    return HINT_ANSWER_COUNT;
 }
 
 static bool rev_is_word(struct str rev)
 {
-    if (rev.len == 0 || rev.len > NOTE_WORD_MAX || rev.ptr[0] == '-')
+    if (rev.len == 0 || rev.len > HINT_WORD_BYTES_MAX || rev.ptr[0] == '-')
         return false;
     for (size_t i = 0; i < rev.len; i++) {
         char c = rev.ptr[i];
@@ -71,31 +71,33 @@ static bool cause_is_key(struct str cause)
            (key.kind == KEY_TASK || key.kind == KEY_QUEUE_TASK || key.kind == KEY_ID);
 }
 
-bool note_parse(struct str bytes, struct note *out)
+bool hint_message_parse(struct str bytes, struct hint_message *out)
 {
-    struct note note = { 0 };
+    struct hint_message message = { 0 };
     struct str rev = { 0 };
-    if (bytes.len > NOTE_BYTES_MAX || !str_starts(bytes, head))
+    if (bytes.len > HINT_MESSAGE_BYTES_MAX || !str_starts(bytes, head))
         return false;
     struct str rest = str_sub(bytes, head.len, bytes.len);
-    if (!str_cut(&rest, ' ', &note.archive) || !str_cut(&rest, ' ', &rev))
+    if (!str_cut(&rest, ' ', &message.archive) || !str_cut(&rest, ' ', &rev))
         return false;
     if (str_starts(rest, txn_head)) {
-        str_cut(&rest, ' ', &note.txn);
-        note.txn = str_sub(note.txn, txn_head.len, note.txn.len);
-        if (!rev_is_word(note.txn))
+        str_cut(&rest, ' ', &message.txn);
+        message.txn = str_sub(message.txn, txn_head.len, message.txn.len);
+        if (!rev_is_word(message.txn))
             return false;
     }
-    note.cause = rest;
+    message.cause = rest;
     if (word_is_commit(rev))
-        note.commit = rev;
-    if (!name_is_valid(note.archive) || !rev_parse(rev, &note.rev) || (note.cause.len > 0 && !cause_is_key(note.cause)))
+        message.commit = rev;
+    if (!name_is_valid(message.archive) || !rev_parse(rev, &message.rev) ||
+        (message.cause.len > 0 && !cause_is_key(message.cause)))
         return false;
-    *out = note;
+    *out = message;
     return true;
 }
 
-bool note_format(struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err)
+bool hint_message_format(
+    struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err)
 {
     int64_t number;
     if (!name_check(archive, "archive", err))

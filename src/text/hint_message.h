@@ -2,7 +2,7 @@
  *
  * "weir-notify 1 ARCHIVE REV [txn=TXN] [CAUSE]", blanks between; REV is a number, or a commit's id or a word such as
  * HEAD for repositories that name their revisions otherwise; TXN is the transaction that became the revision; CAUSE the
- * key of the task whose job made it. The answer, to those who have an address, is one of the words of NOTE_ANSWERS.
+ * key of the task whose job made it. The answer, to those who have an address, is one of the words of HINT_ANSWERS.
  * Everything is checked here: a note comes from anybody on this machine. */
 #ifndef WEIR_TEXT_HINT_MESSAGE_H
 #define WEIR_TEXT_HINT_MESSAGE_H
@@ -10,36 +10,36 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define NOTE_BYTES_MAX 2048
-#define NOTE_WORD_MAX 200
+#define HINT_MESSAGE_BYTES_MAX 2048
+#define HINT_WORD_BYTES_MAX 200
 
 /* name, what the caller is told */
-#define NOTE_ANSWERS(X) \
+#define HINT_ANSWERS(X) \
     X(ok, NULL) \
     X(unknown, "no archive of this name is followed") \
     X(external, \
         "the archive is external: its revisions are posted (POST /v1/archives/NAME/revisions), there is nothing to " \
         "read") \
     X(malformed, "the server doesn't understand the note")
-enum note_answer {
-#define X(name, text) NOTE_##name,
-    NOTE_ANSWERS(X)
+enum hint_answer {
+#define X(name, text) HINT_##name,
+    HINT_ANSWERS(X)
 #undef X
-    NOTE_COUNT
+    HINT_ANSWER_COUNT
 };
-const char *note_answer_name(enum note_answer answer);
-const char *note_answer_text(enum note_answer answer); /* NULL: nothing to tell */
-enum note_answer note_answer_find(struct str name);    /* NOTE_COUNT: none */
+const char *hint_answer_name(enum hint_answer answer);
+const char *hint_answer_text(enum hint_answer answer); /* NULL: nothing to tell */
+enum hint_answer hint_answer_find(struct str name);    /* HINT_ANSWER_COUNT: none */
 
-struct note {
+struct hint_message {
     struct str archive;
     int64_t rev;       /* 0: a word */
     struct str commit; /* the word, where it is a commit's id */
     struct str txn, cause;
 };
-bool note_parse(struct str bytes, struct note *out); /* views into bytes; false: malformed */
+bool hint_message_parse(struct str bytes, struct hint_message *out); /* views into bytes; false: malformed */
 /* err: usage */
-bool note_format(
+bool hint_message_format(
     struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err);
 
 #endif

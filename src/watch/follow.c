@@ -18,7 +18,7 @@ enum {
     SPACING_LOCAL_MS = 10, /* between two looks, whatever the hints say */
     SPACING_SERVED_MS = 500,
     SOON_MS = 50,
-    TIDY_LOOK_MS = 1000,
+    TIDY_SCAN_MS = 1000,
     PAUSE_FIRST_MS = 500,
     PAUSE_LOCAL_MAX_MS = 5000,
     PAUSE_SERVED_MAX_MS = 60000,
@@ -41,8 +41,8 @@ struct follow *follow_new(struct watch *watch, const struct archive *archive, co
     follow->url = str_dup(&follow->arena, archive->url);
     follow->branch = str_dup(&follow->arena, archive->branch);
     follow->served = place_is_served(archive->kind, archive->url);
-    follow->job = (struct crew_job){ .work = round_work, .done = NULL };
-    follow->settle_ms = SETTLE_MS;
+    follow->job = (struct pool_job){ .work = scan_work, .done = NULL };
+    follow->causes.wait_ms = CAUSE_WAIT_MS;
     follow->status = (struct watch_status){ .state = WATCH_BEHIND, .since = clock_wall_ms(), .youngest = -1 };
     list_append(&watch->follows, &follow->node);
     return follow;
@@ -53,10 +53,10 @@ void follow_free(struct follow *follow)
     struct watch *watch = follow->watch;
     heap_take(&watch->dues, &follow->due);
     list_remove(&watch->follows, &follow->node);
-    eyes_close(follow);
+    inotify_unfollow(follow);
     follow_source_close(follow);
     matcher_release(&follow->matcher);
-    marks_release(follow);
+    causes_release(follow);
     mem_free(follow->place);
     if (follow->sent != NULL)
         batch_free(follow->sent);
@@ -102,8 +102,8 @@ static void due_by(struct follow *follow, int64_t boot_ms)
         due_at(follow, boot_ms);
 }
 
-/* look_by: a look that is under way may have begun too early to see it: then there is another one. */
-static void look_by(struct follow *follow, int64_t boot_ms)
+/* scan_by: a look that is under way may have begun too early to see it: then there is another one. */
+static void scan_by(struct follow *follow, int64_t boot_ms)
 {
     if (!follow->busy)
         due_by(follow, boot_ms);
@@ -113,7 +113,7 @@ static void look_by(struct follow *follow, int64_t boot_ms)
 
 void follow_poke(struct follow *follow)
 {
-    look_by(follow, loop_now(follow->watch->config.loop));
+    scan_by(follow, loop_now(follow->watch->config.loop));
 }
 
 /* hook_speaks: a hook will tell us of the commit too. One that can't be read counts as none. */
@@ -138,14 +138,14 @@ void follow_seen(struct follow *follow)
     int64_t now = loop_now(follow->watch->config.loop), at = now;
     if (engine_jobs_run(follow->watch->config.engine) && hook_speaks(follow)) { /* else no commit is a job's */
         pthread_mutex_lock(&follow->watch->lock);
-        if (follow->quiet_until <= now) /* else it is awaited already, and not for longer because of more */
-            follow->quiet_until = now + follow->settle_ms;
-        at = follow->quiet_until;
+        if (follow->causes.wait_until <= now) /* else it is awaited already, and not for longer because of more */
+            follow->causes.wait_until = now + follow->causes.wait_ms;
+        at = follow->causes.wait_until;
         pthread_mutex_unlock(&follow->watch->lock);
         if (follow->seen_at == 0)
             follow->seen_at = now;
     }
-    look_by(follow, at);
+    scan_by(follow, at);
 }
 
 void follow_hint(struct follow *follow, const struct watch_hint *hint)
@@ -153,9 +153,9 @@ void follow_hint(struct follow *follow, const struct watch_hint *hint)
     int64_t took = follow->seen_at > 0 ? loop_now(follow->watch->config.loop) - follow->seen_at : -1;
     pthread_mutex_lock(&follow->watch->lock);
     follow->hinted = true;
-    if (took >= 0 && 2 * took < follow->settle_ms) /* hooks are quicker again */
-        follow->settle_ms = 2 * took > SETTLE_MS ? 2 * took : SETTLE_MS;
-    marks_take(follow, hint);
+    if (took >= 0 && 2 * took < follow->causes.wait_ms) /* hooks are quicker again */
+        follow->causes.wait_ms = 2 * took > CAUSE_WAIT_MS ? 2 * took : CAUSE_WAIT_MS;
+    causes_add(follow, hint);
     pthread_mutex_unlock(&follow->watch->lock);
     follow->seen_at = 0;
     follow_poke(follow);
@@ -201,15 +201,15 @@ static void behind_set(struct follow *follow)
     status_set(follow, WATCH_BEHIND, text);
 }
 
-static int64_t look_interval(const struct follow *follow)
+static int64_t scan_interval(const struct follow *follow)
 {
     const struct watch_config *config = &follow->watch->config;
     if (follow->served)
-        return config->look_remote_ms;
+        return config->scan_remote_ms;
     pthread_mutex_lock(&follow->watch->lock);
-    bool eyes = follow->eyes_open;
+    bool complete = follow->inotify.complete;
     pthread_mutex_unlock(&follow->watch->lock);
-    return eyes ? config->look_safety_ms : config->look_local_ms;
+    return complete ? config->scan_safety_ms : config->scan_local_ms;
 }
 
 /* settle: the look is over; when is the next? */
@@ -233,19 +233,19 @@ static void settle(struct follow *follow, const struct err *fault)
     } else {
         follow->pause_ms = 0;
         status_set(follow, WATCH_OK, "");
-        due_at(follow, now + (follow->soon ? SOON_MS : follow->tidy ? TIDY_LOOK_MS : look_interval(follow)));
+        due_at(follow, now + (follow->soon ? SOON_MS : follow->tidy ? TIDY_SCAN_MS : scan_interval(follow)));
     }
     pthread_mutex_lock(&watch->lock);
-    int64_t quiet_until = follow->quiet_until;
+    int64_t wait_until = follow->causes.wait_until;
     pthread_mutex_unlock(&watch->lock);
-    if (quiet_until > now && !watch->closing)
-        due_by(follow, quiet_until);
+    if (wait_until > now && !watch->closing)
+        due_by(follow, wait_until);
     if (follow->again_at > 0 && !watch->closing)
         due_by(follow, follow->again_at);
     follow->again_at = 0;
 }
 
-static void follow_give(struct follow *follow); /* to the crew */
+static void follow_give(struct follow *follow); /* to the pool */
 
 static void batch_answered(struct batch *batch)
 {
@@ -289,22 +289,22 @@ static void batch_send(struct follow *follow)
         batch->commands[i].under.duty = DUTY_watch;
         batch->commands[i].under.epoch = follow->epoch;
     }
-    /* one push is heard of at one time: marks.c goes by that */
+    /* one push is heard of at one time: causes.c goes by that */
     engine_submit_all(follow->watch->config.engine, batch->commands, batch->n);
 }
 
-static void round_done(struct crew_job *job)
+static void scan_done(struct pool_job *job)
 {
     struct follow *follow = CONTAINER_OF(job, struct follow, job);
     switch (follow->end) {
-    case ROUND_BATCH:
+    case SCAN_BATCH:
         behind_set(follow);
         batch_send(follow);
         break;
-    case ROUND_FAULT:
+    case SCAN_FAULT:
         settle(follow, &follow->err);
         break;
-    case ROUND_IDLE:
+    case SCAN_IDLE:
         settle(follow, NULL);
         break;
     }
@@ -320,7 +320,7 @@ static void follow_rest(struct follow *follow)
         follow->watch->lapsed = true; /* what was known of it is all that is known */
         return;
     }
-    eyes_close(follow);
+    inotify_unfollow(follow);
     follow_source_close(follow);
     follow->recheck = true;
     follow->pause_ms = 0;
@@ -344,9 +344,9 @@ static void follow_give(struct follow *follow)
     follow->seen_at = 0;
     if (follow->recheck)
         follow->caught = follow->recheck = false;
-    follow->job.done = round_done;
+    follow->job.done = scan_done;
     due_at(follow, clock_boot_ms() + OVERDUE_MS);
-    crew_add(follow->watch->crew, follow->served ? CREW_SERVED : CREW_LOCAL, &follow->job);
+    thread_pool_add(follow->watch->pool, follow->served ? POOL_SERVED : POOL_LOCAL, &follow->job);
 }
 
 void follow_due(struct follow *follow)

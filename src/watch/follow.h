@@ -1,9 +1,9 @@
 /* follow: one archive that is followed, and what its two sides share; private to this room.
  *
- * The loop's side (follow.c) decides when to look and hands batches to the engine; the crew's side (round.c) looks and
- * reads. A follow is `busy` from the moment its job is given to the crew until the answers of its batch are there;
- * while it is with the crew, only the crew touches what is marked so. What both may touch at any time is under
- * watch->lock. */
+ * The loop's side (follow.c) decides when to scan and submits batches to the engine; the thread pool's side (scan.c)
+ * scans the repository and reads revisions. A follow is `busy` from the moment its job is given to the pool until the
+ * engine has answered every command of its batch. While a pool thread has the job, only that thread touches the
+ * members marked so. Members that both sides touch at any time are under watch->lock. */
 #ifndef WEIR_WATCH_FOLLOW_H
 #define WEIR_WATCH_FOLLOW_H
 
@@ -16,19 +16,20 @@
 #include "engine/engine.h"
 #include "source/source.h"
 #include "text/glob.h"
-#include "watch/crew.h"
+#include "watch/thread_pool.h"
 #include "watch/watch.h"
 
 enum {
-    NOTES_MAX = 1024, /* of other servers, not taken yet; more are lost, and a slow look finds what they told of */
-    BATCH_REVISIONS_MAX = 256, /* of one batch; also no more than */
-    BATCH_BYTES_MAX = 8 << 20, /* and what was read in */
-    BATCH_MS_MAX = 250,
-    MARKS_MAX = 256,        /* what hints said, kept per archive */
-    SETTLE_MS = 200,        /* how long inotify lets the hook speak first, unless hooks were seen to take longer */
-    LATE_MAX = 64,          /* of them that one batch brings to revisions which are known */
-    SIGHTS_MAX = 16,        /* folders that inotify looks at for one archive */
-    SOURCES_OPEN_MAX = 128, /* local repositories that stay open while nothing happens */
+    HINT_MESSAGES_MAX =
+        1024, /* of other servers, not worked on yet; more are dropped, and a timed scan finds the revisions */
+    BATCH_REVISIONS_MAX = 256, /* a batch ends at this many revisions, */
+    BATCH_BYTES_MAX = 8 << 20, /* or this many bytes, */
+    BATCH_MS_MAX = 250,        /* or after reading for so long */
+    CAUSES_MAX = 256,          /* kept per archive */
+    CAUSE_WAIT_MS = 200,       /* how long a scan waits for the hook's hint, unless hooks were seen to take longer */
+    LATE_MAX = 64,             /* late causes in one batch */
+    INTERESTS_MAX = 16,        /* folders that inotify reports on for one archive */
+    SOURCES_OPEN_MAX = 128,    /* local repositories that stay open while nothing happens */
     IDENT_BYTES = 65,
 };
 
@@ -48,26 +49,41 @@ struct matcher { /* the definition that was read last, ready for the next revisi
     struct globs *paths;           /* by task; NULL: no task names paths */
 };
 
-enum round_end { ROUND_IDLE, ROUND_BATCH, ROUND_FAULT };
+enum scan_end { SCAN_IDLE, SCAN_BATCH, SCAN_FAULT };
 
-struct mark {                 /* what a hint said of a revision */
+struct cause {                /* what a hint says of a revision */
     int64_t rev;              /* svn */
-    char commit[IDENT_BYTES]; /* git: it speaks of this one and of those before it that nobody else has spoken of */
-    char *cause, *txn;        /* "": none */
-    int64_t at;               /* boot ms */
-    bool settled;             /* its revision was known, and has it or was given it; or it isn't of this branch */
+    char commit[IDENT_BYTES]; /* git: this commit, and the commits before it that no other hint names */
+    char *key, *txn;          /* key of the task whose job committed it; its transaction; "": not known */
+    int64_t at;               /* boot ms of the hint */
+    bool settled;             /* nothing is left to do: the revision has it, or the commit is of another branch */
 };
 
-struct sight { /* one folder under inotify */
+struct causes {                     /* of one archive; under watch->lock */
+    struct cause items[CAUSES_MAX]; /* in the order of the hints; of two for one commit the first counts */
+    size_t n;
+    int64_t wait_ms;    /* how long a scan that inotify asked for waits for the hook's hint */
+    int64_t wait_until; /* boot ms: revisions that no hint names aren't read before; 0: no wait */
+    char *head;         /* git: key of the cause of the commits found next; NULL: none */
+    uint64_t head_at;   /* grows with every hint that sets head */
+};
+
+struct inotify_interest { /* one folder of which a follow wants the events */
     int wd;
-    char *name; /* only this name; empty: any */
+    char *name; /* only events of this name; empty: of any */
+};
+
+struct follow_inotify {    /* under watch->lock */
+    struct list_node node; /* in the list of follows with events, while a read is worked on */
+    struct inotify_interest interests[INTERESTS_MAX];
+    size_t n;
+    bool complete; /* inotify reports every change of the repository */
 };
 
 struct follow {
     struct watch *watch;
     struct list_node node;
-    struct list_node sighted; /* eyes.c: inotify saw something */
-    struct arena arena;       /* of the strings */
+    struct arena arena; /* of the strings */
     struct str name, tenant, url, branch;
     enum archive_kind kind;
     int64_t lane;
@@ -75,45 +91,40 @@ struct follow {
 
     /* the loop's */
     struct heap_node due;
-    bool busy, gone, recheck;
-    int64_t seen_at;  /* boot ms: since when the hook of what inotify saw is awaited; 0: it isn't */
-    int64_t again_at; /* busy: when to look once more; 0: no need */
-    int64_t ended;    /* boot ms of the last look's end */
-    int64_t pause_ms; /* between tries while there is a fault; 0: none */
+    bool busy;
+    bool gone;        /* followed no more; freed when it isn't busy */
+    bool recheck;     /* the store's row may have changed: the next scan reads it even if nothing is new */
+    int64_t seen_at;  /* boot ms of the first inotify event whose hook hasn't sent its hint; 0: none is awaited */
+    int64_t again_at; /* busy: boot ms at which to scan once more; 0: no need */
+    int64_t ended;    /* boot ms of the last scan's end */
+    int64_t pause_ms; /* between tries while there is a fault; 0: no fault */
     struct batch *sent;
-    int64_t epoch; /* under which the look was begun */
+    int64_t epoch; /* of DUTY_watch when the scan began */
 
-    /* the crew's while it is at work, else the loop's */
-    struct crew_job job;
+    /* the pool thread's during a scan, else the loop's */
+    struct pool_job job;
     struct source *source;
     struct matcher matcher;
-    bool caught; /* everything up to this is the engine's already: */
+    bool caught; /* the engine has every revision up to: */
     int64_t caught_rev;
     char caught_tip[IDENT_BYTES];
-    int64_t asked_next; /* archive.next before the last batch; 0: none was sent since */
-    enum round_end end;
-    bool soon; /* the engine is at it: look again in a moment */
-    bool tidy; /* transactions are still to be brought to their revisions: look again, there is no hurry */
+    int64_t asked_next; /* archive.next when the last batch was read; 0: none was sent since */
+    enum scan_end end;
+    bool soon; /* the engine is still making tasks of the next revision: scan again in a moment */
+    bool tidy; /* some transactions are still to be written to their revisions: scan again, without hurry */
     struct batch *batch;
     int64_t left; /* revisions after those of the batch */
     struct err err;
 
     /* under watch->lock */
     struct watch_status status;
-    struct mark marks[MARKS_MAX]; /* in the order they came; of two for the same commit the first counts */
-    size_t n_marks;
-    int64_t settle_ms;      /* how long inotify lets the hook speak first */
-    int64_t quiet_until;    /* boot ms: what nobody has spoken of isn't read before; 0: it is */
-    char *head_cause;       /* git: of what is found next; NULL: none */
-    uint64_t head_cause_at; /* changes with every hint that brings one */
-    struct sight sights[SIGHTS_MAX];
-    size_t n_sights;
-    bool eyes_open; /* inotify tells us of everything */
-    bool hinted;    /* somebody did */
-    char *place;    /* local: the repository's folder; NULL: it wasn't open yet */
+    struct causes causes;
+    struct follow_inotify inotify;
+    bool hinted; /* a hint has come: this archive has a hook */
+    char *place; /* local: the repository's folder; NULL: it wasn't open yet */
 };
 
-struct eye { /* a folder under inotify, and who wants to know */
+struct inotify_folder { /* a folder with an inotify watch, and the follows that want its events */
     int wd;
     struct follow **users;
     size_t n, cap;
@@ -121,24 +132,24 @@ struct eye { /* a folder under inotify, and who wants to know */
 
 struct watch {
     struct watch_config config;
-    struct crew *crew;
+    struct thread_pool *pool;
     struct reader *reader; /* the loop's */
     struct list follows;
-    struct map by_lane; /* of the living */
+    struct map by_lane; /* follows that aren't gone */
     struct heap dues;
     struct loop_timer timer;
     bool closing, closed;
     int64_t epoch;             /* of the duty; 0: another server follows the repositories */
-    bool lapsed;               /* follows rest because the duty may be another's; whether it is isn't known yet */
-    uint64_t archives_version; /* the engine's, when the store was asked last */
-    struct list probes, trees, looks;
-    struct loop_timer look_timer; /* at all archives, once more */
+    bool lapsed;               /* follows rest: our beat is late, and another server may have taken the duty */
+    uint64_t archives_version; /* the engine's, when archives were read last */
+    struct list probes, tar_streams, archive_reads;
+    struct loop_timer archive_read_timer; /* at all archives, once more */
     struct watch *left_before;
     atomic_size_t sources_open;
     pthread_mutex_t lock;
 
-    struct list notes; /* told by other servers; under lock */
-    size_t n_notes;
+    struct list hint_messages; /* passed on by other servers; under lock */
+    size_t n_hint_messages;
 
     /* notify.c */
     char *notify_path;
@@ -147,55 +158,56 @@ struct watch {
     int64_t notify_window;
     unsigned notify_taken;
 
-    /* eyes.c */
-    struct loop_fd eyes_fd;
-    struct map eyes; /* by wd; under lock */
+    /* inotify.c */
+    struct loop_fd inotify_fd;
+    struct map folders; /* by wd; under lock */
 };
 
-/* look.c. then: when it was read, once and in any case; view NULL: there is none, or it couldn't be read, or the watch
- * ends. */
-typedef void look_fn(struct watch *watch, const struct archive_view *view, void *owner);
-void looks_begin(struct watch *watch);
-void look_at_lane(struct watch *watch, int64_t lane);
-void look_for(struct watch *watch, struct str name, look_fn *then, void *owner); /* whoever has one of that name */
-void looks_release(struct watch *watch, bool all_joined);
+/* archive_read.c. then: called exactly once, on the loop's thread; view NULL: no such archive, or the read failed, or
+ * the watch ends. */
+typedef void archive_read_fn(struct watch *watch, const struct archive_view *view, void *owner);
+void archive_reads_init(struct watch *watch);
+void archive_read_lane(struct watch *watch, int64_t lane);
+/* archive_read_name: the archive of that name, of any tenant: hooks name no tenant. */
+void archive_read_name(struct watch *watch, struct str name, archive_read_fn *then, void *owner);
+void archive_reads_release(struct watch *watch, bool all_joined);
 
 /* follow.c: the loop's side */
 bool place_is_served(enum archive_kind kind, struct str url);
 struct follow *follow_new(struct watch *watch, const struct archive *archive, const struct lane *lane);
-/* by name: whoever has one of that name */
+/* follows_hint: to every followed archive of that name, whatever its tenant; false: there is none. */
 bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint);
-void follow_end(struct follow *follow);  /* it is followed no more; freed as soon as nobody works on it */
-void follow_free(struct follow *follow); /* now */
-void follow_poke(struct follow *follow); /* a hint: look soon */
-void follow_seen(struct follow *follow); /* inotify says so: look soon, but let the hook speak first */
+void follow_end(struct follow *follow);  /* it is followed no more; freed when no thread works on it */
+void follow_free(struct follow *follow); /* at once; no thread may work on it */
+void follow_poke(struct follow *follow); /* scan soon */
+void follow_seen(struct follow *follow); /* inotify reported a change: scan soon, but wait for the hook's hint */
 void follow_hint(struct follow *follow, const struct watch_hint *hint);
-void follow_due(struct follow *follow); /* its time has come */
+void follow_due(struct follow *follow); /* its time in watch->dues has come */
 void dues_arm(struct watch *watch);
 
-/* round.c: the crew's side */
-void round_work(struct crew_job *job, struct crew_hand *hand);
+/* scan.c: the thread pool's side */
+void scan_work(struct pool_job *job, struct pool_worker *worker);
 void follow_source_close(struct follow *follow);
 
-/* marks.c. The first two under watch->lock, the others on the crew's side */
-void marks_take(struct follow *follow, const struct watch_hint *hint);
-void marks_release(struct follow *follow);
-struct mark_text {
+/* causes.c. The caller of the first two holds watch->lock; the others are called on a thread of the pool. */
+void causes_add(struct follow *follow, const struct watch_hint *hint);
+void causes_release(struct follow *follow);
+struct cause_text {
     struct str cause, txn;
 };
-/* marks_hold: false: everything may be read. true: only what was spoken of: up to *out_rev (svn), or as marks_find says
- * (git). */
-bool marks_hold(struct follow *follow, int64_t youngest, int64_t *out_rev);
-void marks_quiet_over(struct follow *follow); /* all was spoken of: what comes next has its own time */
-/* is there something to bring to revisions that are known? Sets tidy when that has time */
-bool marks_wait(struct follow *follow);
-/* false: none */
-bool marks_find(struct follow *follow, struct arena *arena, int64_t rev, struct str commit, struct mark_text *out);
-/* marks_settle: those of known revisions (svn: below `next`) become commands of follow->batch, where the revision lacks
- * what was said. marks_settle_head: likewise what was said of "HEAD", when nothing is new and `commit` is the branch's.
- */
-bool marks_settle(struct follow *follow, struct reader *reader, struct arena *arena, int64_t next, struct err *err);
-bool marks_settle_head(struct follow *follow, struct reader *reader, struct arena *arena, struct str commit,
+/* causes_awaited: is the scan to wait for hints? true: it may read only revisions that a hint has named: up to *out_rev
+ * (svn), or those that causes_find finds (git). false: it may read everything. */
+bool causes_awaited(struct follow *follow, int64_t youngest, int64_t *out_rev);
+void causes_wait_over(struct follow *follow); /* hints have named every revision: end the wait */
+/* causes_pending: has a known revision to get a cause or transaction now? Sets tidy where a transaction can wait. */
+bool causes_pending(struct follow *follow);
+/* causes_find: what a hint says of this revision or commit; false: no hint has named it. */
+bool causes_find(struct follow *follow, struct arena *arena, int64_t rev, struct str commit, struct cause_text *out);
+/* causes_settle: hints about revisions that the store knows (svn: below `next`) become commands of follow->batch, where
+ * the revision lacks the cause or transaction. causes_settle_head: the same for a hint about "HEAD", when nothing is
+ * new and `commit` is the branch's. */
+bool causes_settle(struct follow *follow, struct reader *reader, struct arena *arena, int64_t next, struct err *err);
+bool causes_settle_head(struct follow *follow, struct reader *reader, struct arena *arena, struct str commit,
     struct str cause, struct err *err);
 
 /* batch.c */
@@ -209,7 +221,7 @@ struct batch_item {
     size_t n_prevs;
     struct str cause, txn; /* from a hint */
     bool rewritten;
-    /* prevs_find: NULL: prevs are as they are */
+    /* prevs_find: fills prevs from the revision that was read; NULL: prevs are set already */
     bool (*prevs_find)(void *context, struct batch *batch, const struct source_revision *revision,
         struct batch_item *item, struct err *err);
     void *context;
@@ -217,24 +229,24 @@ struct batch_item {
 bool batch_add(struct batch *batch, struct batch_item *item, struct err *err);
 void matcher_release(struct matcher *matcher);
 
-/* eyes.c */
-void eyes_init(struct watch *watch);
-void eyes_shut(struct watch *watch);    /* no more events */
-void eyes_release(struct watch *watch); /* after the crew */
-void eyes_look(struct follow *follow);  /* on the crew's thread, before it asks for the youngest revision */
-void eyes_close(struct follow *follow); /* nothing of it is looked at any more */
+/* inotify.c */
+void inotify_start(struct watch *watch);
+void inotify_stop(struct watch *watch);       /* no more events */
+void inotify_release(struct watch *watch);    /* after the pool is closed */
+void inotify_follow(struct follow *follow);   /* on a thread of the pool, before it reads the youngest revision */
+void inotify_unfollow(struct follow *follow); /* removes its folders */
 
 /* notify.c */
-void notes_take(struct watch *watch); /* what other servers were told */
-/* to the server that follows */
-void notes_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint);
-void notes_release(struct watch *watch);
+void hint_messages_take(struct watch *watch); /* works on the hints that other servers passed on */
+/* hint_messages_pass: sends a hint to the server that holds DUTY_watch, as a note of a turn. */
+void hint_messages_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint);
+void hint_messages_release(struct watch *watch);
 bool notify_init(struct watch *watch, struct err *err);
 void notify_release(struct watch *watch);
 
-/* probe.c, tree.c: at the end */
+/* probe.c, tar_stream.c, when the watch closes. all_joined: no thread uses them any more, so they may be freed. */
 void probes_release(struct watch *watch, bool all_joined);
-void trees_stop(struct watch *watch); /* no thread waits for a taker any more */
-void trees_release(struct watch *watch, bool all_joined);
+void tar_streams_stop(struct watch *watch); /* threads that wait for their reader give up */
+void tar_streams_release(struct watch *watch, bool all_joined);
 
 #endif

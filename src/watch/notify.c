@@ -22,7 +22,7 @@
 #include "watch/follow.h"
 #include "text/hint_message.h"
 
-enum { WINDOW_MS = 100, WINDOW_NOTES = 256, READS_MAX = 64 };
+enum { WINDOW_MS = 100, WINDOW_MESSAGES = 256, READS_MAX = 64 };
 
 /* --- from one server to the other --- */
 
@@ -54,7 +54,7 @@ static struct passed *passed_new(struct str text)
     return passed;
 }
 
-void notes_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint)
+void hint_messages_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint)
 {
     struct buf text;
     struct err err = { 0 };
@@ -64,8 +64,8 @@ void notes_pass(struct watch *watch, const struct follow *follow, const struct w
         snprintf(number, sizeof number, "%lld", (long long)hint->rev);
         rev = str_of(number);
     }
-    buf_init(&text, NOTE_BYTES_MAX);
-    if (!watch->closing && note_format(&text, follow->name, rev, hint->txn, hint->cause, &err)) {
+    buf_init(&text, HINT_MESSAGE_BYTES_MAX);
+    if (!watch->closing && hint_message_format(&text, follow->name, rev, hint->txn, hint->cause, &err)) {
         struct passed *passed = passed_new(buf_str(&text));
         passed->command = (struct command){ .kind = CMD_NOTE,
             .actor = { STR("watch"), STR("default") },
@@ -78,99 +78,101 @@ void notes_pass(struct watch *watch, const struct follow *follow, const struct w
     buf_release(&text);
 }
 
-void watch_note(struct watch *watch, struct str note)
+void watch_hint_message(struct watch *watch, struct str text)
 {
     pthread_mutex_lock(&watch->lock);
-    if (watch->n_notes < NOTES_MAX) {
-        list_append(&watch->notes, &passed_new(note)->node);
-        watch->n_notes++;
+    if (watch->n_hint_messages < HINT_MESSAGES_MAX) {
+        list_append(&watch->hint_messages, &passed_new(text)->node);
+        watch->n_hint_messages++;
     }
     pthread_mutex_unlock(&watch->lock);
     loop_wake(watch->config.loop);
 }
 
-static struct list notes_all(struct watch *watch)
+static struct list hint_messages_all(struct watch *watch)
 {
     pthread_mutex_lock(&watch->lock);
-    struct list notes = watch->notes;
-    watch->notes = (struct list){ 0 };
-    watch->n_notes = 0;
+    struct list messages = watch->hint_messages;
+    watch->hint_messages = (struct list){ 0 };
+    watch->n_hint_messages = 0;
     pthread_mutex_unlock(&watch->lock);
-    return notes;
+    return messages;
 }
 
-void notes_take(struct watch *watch)
+void hint_messages_take(struct watch *watch)
 {
-    struct list notes = notes_all(watch);
+    struct list messages = hint_messages_all(watch);
     struct list_node *at;
-    while ((at = list_take_first(&notes)) != NULL) {
+    while ((at = list_take_first(&messages)) != NULL) {
         struct passed *passed = CONTAINER_OF(at, struct passed, node);
-        struct note note;
+        struct hint_message message;
         /* else the duty was lost in between: the next one looks at all anyway */
-        if (note_parse(passed->text, &note) && watch->epoch > 0)
-            follows_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause });
+        if (hint_message_parse(passed->text, &message) && watch->epoch > 0)
+            follows_hint(watch, message.archive,
+                &(struct watch_hint){ message.rev, message.commit, message.txn, message.cause });
         passed_free(passed);
     }
 }
 
-void notes_release(struct watch *watch)
+void hint_messages_release(struct watch *watch)
 {
-    struct list notes = notes_all(watch);
+    struct list messages = hint_messages_all(watch);
     struct list_node *at;
-    while ((at = list_take_first(&notes)) != NULL)
+    while ((at = list_take_first(&messages)) != NULL)
         passed_free(CONTAINER_OF(at, struct passed, node));
 }
 
 /* --- from hooks --- */
 
-struct noted { /* a hint whose sender waits for an answer */
+struct received { /* a hint whose sender waits for an answer */
     struct sockaddr_un from;
     socklen_t from_len;
     size_t n;
-    char bytes[NOTE_BYTES_MAX + 1];
+    char bytes[HINT_MESSAGE_BYTES_MAX + 1];
 };
 
-static void note_answer(struct watch *watch, const struct noted *noted, enum note_answer answer)
+static void message_answer(struct watch *watch, const struct received *received, enum hint_answer answer)
 {
-    const char *word = note_answer_name(answer);
-    log_debug("notify", "answer=%s bytes=%zu", word, noted->n);
-    if (noted->from_len > sizeof(sa_family_t) && watch->notify_fd.fd >= 0) /* else nobody waits */
+    const char *word = hint_answer_name(answer);
+    log_debug("notify", "answer=%s bytes=%zu", word, received->n);
+    if (received->from_len > sizeof(sa_family_t) && watch->notify_fd.fd >= 0) /* else nobody waits */
         sendto(watch->notify_fd.fd, word, strlen(word), MSG_DONTWAIT | MSG_NOSIGNAL,
-            (const struct sockaddr *)&noted->from, noted->from_len);
+            (const struct sockaddr *)&received->from, received->from_len);
 }
 
-static bool note_hint(struct watch *watch, const struct note *note)
+static bool message_hint(struct watch *watch, const struct hint_message *message)
 {
-    return follows_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause });
+    return follows_hint(
+        watch, message->archive, &(struct watch_hint){ message->rev, message->commit, message->txn, message->cause });
 }
 
 /* not_followed: why; an archive that the store has and we don't was added without our hearing of it, and is followed
  * now. */
 static void not_followed(struct watch *watch, const struct archive_view *view, void *owner)
 {
-    struct noted *noted = owner;
-    struct note note;
+    struct received *received = owner;
+    struct hint_message message;
     bool there = view != NULL && view->archive.removed == 0;
-    enum note_answer answer = there && view->archive.kind == ARCHIVE_EXTERNAL ? NOTE_external : NOTE_unknown;
-    if (there && answer == NOTE_unknown && note_parse((struct str){ noted->bytes, noted->n }, &note) &&
-        note_hint(watch, &note))
-        answer = NOTE_ok;
+    enum hint_answer answer = there && view->archive.kind == ARCHIVE_EXTERNAL ? HINT_external : HINT_unknown;
+    if (there && answer == HINT_unknown && hint_message_parse((struct str){ received->bytes, received->n }, &message) &&
+        message_hint(watch, &message))
+        answer = HINT_ok;
     if (!watch->closing)
-        note_answer(watch, noted, answer);
-    mem_free(noted);
+        message_answer(watch, received, answer);
+    mem_free(received);
 }
 
-static void note_take(struct watch *watch, const struct noted *noted)
+static void message_take(struct watch *watch, const struct received *received)
 {
-    struct note note;
-    if (!note_parse((struct str){ noted->bytes, noted->n }, &note))
-        note_answer(watch, noted, NOTE_malformed);
-    else if (note_hint(watch, &note))
-        note_answer(watch, noted, NOTE_ok);
+    struct hint_message message;
+    if (!hint_message_parse((struct str){ received->bytes, received->n }, &message))
+        message_answer(watch, received, HINT_malformed);
+    else if (message_hint(watch, &message))
+        message_answer(watch, received, HINT_ok);
     else {
-        struct noted *kept = mem_alloc(sizeof *kept);
-        *kept = *noted;
-        look_for(watch, note.archive, not_followed, kept);
+        struct received *kept = mem_alloc(sizeof *kept);
+        *kept = *received;
+        archive_read_name(watch, message.archive, not_followed, kept);
     }
 }
 
@@ -182,7 +184,7 @@ static bool budget_left(struct watch *watch)
         watch->notify_window = now;
         watch->notify_taken = 0;
     }
-    if (watch->notify_taken < WINDOW_NOTES)
+    if (watch->notify_taken < WINDOW_MESSAGES)
         return true;
     loop_change(watch->config.loop, &watch->notify_fd, 0);
     loop_arm(watch->config.loop, &watch->notify_timer, watch->notify_window + WINDOW_MS);
@@ -198,17 +200,17 @@ static void window_over(struct loop_timer *timer)
 static void notify_ready(struct loop_fd *self, uint32_t epoll_events)
 {
     struct watch *watch = self->owner;
-    struct noted noted;
+    struct received received;
     (void)epoll_events;
     for (unsigned i = 0; i < READS_MAX && budget_left(watch); i++) {
-        noted.from_len = sizeof noted.from;
-        ssize_t n = recvfrom(
-            self->fd, noted.bytes, sizeof noted.bytes, MSG_DONTWAIT, (struct sockaddr *)&noted.from, &noted.from_len);
+        received.from_len = sizeof received.from;
+        ssize_t n = recvfrom(self->fd, received.bytes, sizeof received.bytes, MSG_DONTWAIT,
+            (struct sockaddr *)&received.from, &received.from_len);
         if (n < 0)
             return;
-        noted.n = (size_t)n;
+        received.n = (size_t)n;
         watch->notify_taken++;
-        note_take(watch, &noted);
+        message_take(watch, &received);
     }
 }
 

@@ -9,11 +9,11 @@
 
 struct probe_job {
     struct watch_probe probe;
-    struct crew_job job;
+    struct pool_job job;
     struct list_node node;
     struct watch *watch;
     struct arena arena;
-    enum crew_company company;
+    enum pool_group group;
     bool cancelled;
 };
 
@@ -24,7 +24,7 @@ static void probe_free(struct probe_job *probe)
     mem_free(probe);
 }
 
-/* --- on the crew's thread --- */
+/* --- on a thread of the pool --- */
 
 struct passed { /* commits of the calls before: they count as known */
     const struct str *ids;
@@ -93,11 +93,11 @@ static bool svn_start(struct probe_job *job, struct source *source, struct err *
     return true;
 }
 
-static void probe_work(struct crew_job *self, struct crew_hand *hand)
+static void probe_work(struct pool_job *self, struct pool_worker *worker)
 {
     struct probe_job *job = CONTAINER_OF(self, struct probe_job, job);
     struct watch_probe *probe = &job->probe;
-    (void)hand;
+    (void)worker;
     struct source *source = source_open(probe->kind, probe->url, probe->branch, &probe->err);
     if (source == NULL)
         return;
@@ -111,7 +111,7 @@ static void probe_work(struct crew_job *self, struct crew_hand *hand)
 
 /* --- on the loop's thread --- */
 
-static void probe_done(struct crew_job *self)
+static void probe_done(struct pool_job *self)
 {
     struct probe_job *job = CONTAINER_OF(self, struct probe_job, job);
     if (!job->cancelled && !job->watch->closing)
@@ -135,11 +135,11 @@ struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *i
         .from = in->from,
         .done = in->done,
         .owner = in->owner };
-    job->job = (struct crew_job){ .work = probe_work, .done = probe_done };
+    job->job = (struct pool_job){ .work = probe_work, .done = probe_done };
     /* one that hangs is in nobody's way */
-    job->company = place_is_served(in->kind, in->url) ? CREW_SERVED : CREW_PROBE;
+    job->group = place_is_served(in->kind, in->url) ? POOL_SERVED : POOL_PROBE;
     list_append(&watch->probes, &job->node);
-    crew_add(watch->crew, job->company, &job->job);
+    thread_pool_add(watch->pool, job->group, &job->job);
     return &job->probe;
 }
 
@@ -147,7 +147,7 @@ void watch_probe_cancel(struct watch_probe *probe)
 {
     struct probe_job *job = CONTAINER_OF(probe, struct probe_job, probe);
     job->cancelled = true;
-    if (crew_withdraw(job->watch->crew, job->company, &job->job))
+    if (thread_pool_withdraw(job->watch->pool, job->group, &job->job))
         probe_free(job);
 }
 

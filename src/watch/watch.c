@@ -11,7 +11,7 @@
 #include "store/read.h"
 #include "watch/follow.h"
 
-enum { LOOK_LOCAL_MS = 1000, LOOK_SAFETY_MS = 30000, LOOK_REMOTE_MS = 60000 };
+enum { SCAN_LOCAL_MS = 1000, SCAN_SAFETY_MS = 30000, SCAN_REMOTE_MS = 60000 };
 
 static struct watch *left; /* those whose threads hung at the end: nobody uses them but these threads */
 
@@ -94,7 +94,7 @@ static void hint_give(struct watch *watch, struct follow *follow, const struct w
     if (engine_duty(watch->config.engine, DUTY_watch) > 0)
         follow_hint(follow, hint);
     else
-        notes_pass(watch, follow, hint);
+        hint_messages_pass(watch, follow, hint);
 }
 
 bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint)
@@ -138,8 +138,8 @@ static void woken(void *owner)
     if (all || any)
         watch_archives_changed(watch); /* and a look at each */
     for (size_t i = 0; i < n && !all && !any; i++)
-        look_at_lane(watch, lanes[i]);
-    notes_take(watch);
+        archive_read_lane(watch, lanes[i]);
+    hint_messages_take(watch);
 }
 
 const char *watch_notify_path(const struct watch *watch)
@@ -161,8 +161,8 @@ bool watch_status(struct watch *watch, int64_t lane, struct watch_status *out)
 
 static void watch_free(struct watch *watch)
 {
-    notes_release(watch);
-    eyes_release(watch);
+    hint_messages_release(watch);
+    inotify_release(watch);
     heap_release(&watch->dues);
     map_release(&watch->by_lane);
     pthread_mutex_destroy(&watch->lock);
@@ -173,19 +173,19 @@ struct watch *watch_open(const struct watch_config *config, struct err *err)
 {
     struct watch *watch = mem_alloc_zero(sizeof *watch);
     watch->config = *config;
-    if (config->look_local_ms == 0)
-        watch->config.look_local_ms = LOOK_LOCAL_MS;
-    if (config->look_safety_ms == 0)
-        watch->config.look_safety_ms = LOOK_SAFETY_MS;
-    if (config->look_remote_ms == 0)
-        watch->config.look_remote_ms = LOOK_REMOTE_MS;
+    if (config->scan_local_ms == 0)
+        watch->config.scan_local_ms = SCAN_LOCAL_MS;
+    if (config->scan_safety_ms == 0)
+        watch->config.scan_safety_ms = SCAN_SAFETY_MS;
+    if (config->scan_remote_ms == 0)
+        watch->config.scan_remote_ms = SCAN_REMOTE_MS;
     loop_on_wake(config->loop, woken, watch);
     watch->timer = (struct loop_timer){ .due = timer_due, .owner = watch };
     watch->notify_fd.fd = -1;
     pthread_mutex_init(&watch->lock, NULL);
-    watch->crew = crew_new(config->loop, config->store);
-    eyes_init(watch);
-    looks_begin(watch);
+    watch->pool = thread_pool_new(config->loop, config->store);
+    inotify_start(watch);
+    archive_reads_init(watch);
     watch->reader = reader_open(config->store, err);
     if (watch->reader != NULL && notify_init(watch, err) && archives_read(watch, err))
         return watch;
@@ -198,21 +198,21 @@ void watch_closing(struct watch *watch)
     watch->closing = true;
     loop_forget(watch->config.loop, watch);
     loop_disarm(watch->config.loop, &watch->timer);
-    loop_disarm(watch->config.loop, &watch->look_timer);
+    loop_disarm(watch->config.loop, &watch->archive_read_timer);
     notify_release(watch);
-    trees_stop(watch);
+    tar_streams_stop(watch);
 }
 
 bool watch_close(struct watch *watch)
 {
     if (!watch->closing)
         watch_closing(watch);
-    eyes_shut(watch);
+    inotify_stop(watch);
     watch->closed = true;
-    bool all = crew_close(watch->crew);
+    bool all = thread_pool_close(watch->pool);
     probes_release(watch, all);
-    trees_release(watch, all);
-    looks_release(watch, all);
+    tar_streams_release(watch, all);
+    archive_reads_release(watch, all);
     if (watch->reader != NULL)
         reader_close(watch->reader);
     for (struct list_node *node = watch->follows.first, *next; node != NULL; node = next) {

@@ -13,7 +13,7 @@
  * Of servers that share a store one follows the repositories (DUTY_watch); what it brings carries the epoch, and hints
  * that others get are passed on to it. A repository must be within reach of each of them.
  *
- * All functions are called on the loop's thread but watch_status and watch_note, which any thread may call. */
+ * All functions are called on the loop's thread but watch_status and watch_hint_message, which any thread may call. */
 #ifndef WEIR_WATCH_WATCH_H
 #define WEIR_WATCH_WATCH_H
 
@@ -25,16 +25,16 @@ struct engine;
 struct store_config;
 struct watch;
 
-#define WATCH_TREES_MAX 256          /* waiting and streaming */
-#define WATCH_PROBES_MAX 64          /* likewise */
-#define WATCH_TREE_PIECE_BYTES 65536 /* of a tree, at a time */
+#define WATCH_TAR_STREAMS_MAX 256   /* waiting and streaming */
+#define WATCH_PROBES_MAX 64         /* likewise */
+#define WATCH_TAR_PIECE_BYTES 65536 /* of a tree, at a time */
 
 struct watch_config {
     struct loop *loop;
     struct engine *engine;                                 /* started before the loop runs */
     const struct store_config *store;                      /* for readers of its own; lives as long as the watch */
     const char *data_dir;                                  /* DATA/run is there; NULL: no notify socket */
-    int64_t look_local_ms, look_safety_ms, look_remote_ms; /* 0: 1000, 30000, 60000 */
+    int64_t scan_local_ms, scan_safety_ms, scan_remote_ms; /* 0: 1000, 30000, 60000 */
 };
 
 /* watch_open: begins with the living svn and git archives of the store. */
@@ -66,9 +66,9 @@ struct watch_hint {
 };
 bool watch_hint(struct watch *watch, int64_t lane, const struct watch_hint *hint);
 
-/* watch_note: what another server passes on, because this one follows the repositories. Any thread, from watch_open to
- * watch_closing. */
-void watch_note(struct watch *watch, struct str note);
+/* watch_hint_message: what another server passes on, because this one follows the repositories. Any thread, from
+ * watch_open to watch_closing. */
+void watch_hint_message(struct watch *watch, struct str text);
 
 /* watch_notify_path: absolute; hooks call `weir --server unix:PATH notify ARCHIVE REV`. NULL: there is none. */
 const char *watch_notify_path(const struct watch *watch);
@@ -109,11 +109,11 @@ struct watch_probe {
 struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *in, struct err *err);
 void watch_probe_cancel(struct watch_probe *probe); /* done won't be called; the probe is gone for the caller */
 
-/* watch_tree: the tree of a revision as a tar, in pieces, at the pace of who takes them. */
-struct watch_tree;
-struct watch_tree_sink {
-    /* bytes: one piece, valid during the call; the next one comes after watch_tree_more (which may be called inside).
-     */
+/* watch_tar_stream: the tree of a revision as a tar, in pieces, at the pace of who takes them. */
+struct watch_tar_stream;
+struct watch_tar_stream_sink {
+    /* bytes: one piece, valid during the call; the next one comes after watch_tar_stream_more (which may be called
+     * inside). */
     void (*bytes)(void *owner, struct str bytes);
     /* end: called once, after the last piece was given, or on a failure, at any point; err->code ERR_none: whole. The
      * tree is gone then. */
@@ -122,9 +122,9 @@ struct watch_tree_sink {
 };
 /* archive: kind, url and branch are used, and copied. ident: git's commit. NULL: refused (unavailable), nothing is
  * called. */
-struct watch_tree *watch_tree(struct watch *watch, const struct archive *archive, int64_t rev, struct str ident,
-    const struct watch_tree_sink *sink, struct err *err);
-void watch_tree_more(struct watch_tree *tree);
-void watch_tree_cancel(struct watch_tree *tree); /* nothing is called any more */
+struct watch_tar_stream *watch_tar_stream(struct watch *watch, const struct archive *archive, int64_t rev,
+    struct str ident, const struct watch_tar_stream_sink *sink, struct err *err);
+void watch_tar_stream_more(struct watch_tar_stream *stream);
+void watch_tar_stream_cancel(struct watch_tar_stream *stream); /* nothing is called any more */
 
 #endif

@@ -348,7 +348,7 @@ static void served_repositories(void **state)
     revisions_in_order(yard, "a", 1, 40);
     assert_true(has_task(yard, "a", 40, "build"));
     sh(yard, "svn mkdir -q -m x file://$T/repo/x");
-    until(yard, 5000, next_of(yard, "a") == 42); /* look_remote_ms is 300 here */
+    until(yard, 5000, next_of(yard, "a") == 42); /* scan_remote_ms is 300 here */
     svnserve_stop(yard);
     until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
     svnserve_again(yard, port);

@@ -11,21 +11,21 @@ static void note_round_trips(void **state)
 {
     struct buf out;
     struct err err = { 0 };
-    struct note note;
+    struct hint_message note;
     (void)state;
-    buf_init(&out, NOTE_BYTES_MAX);
-    assert_true(note_format(&out, STR("site"), STR("12"), STR(""), STR("site@11:build[os=a]#2"), &err));
-    assert_true(note_parse(buf_str(&out), &note));
+    buf_init(&out, HINT_MESSAGE_BYTES_MAX);
+    assert_true(hint_message_format(&out, STR("site"), STR("12"), STR(""), STR("site@11:build[os=a]#2"), &err));
+    assert_true(hint_message_parse(buf_str(&out), &note));
     assert_true(str_eqz(note.archive, "site") && note.rev == 12 && str_eqz(note.cause, "site@11:build[os=a]#2"));
     buf_reset(&out);
-    assert_true(note_format(&out, STR("site"), STR("HEAD"), STR(""), STR("no key at all"), &err));
-    assert_true(note_parse(buf_str(&out), &note));
+    assert_true(hint_message_format(&out, STR("site"), STR("HEAD"), STR(""), STR("no key at all"), &err));
+    assert_true(hint_message_parse(buf_str(&out), &note));
     assert_true(note.rev == 0 && note.cause.len == 0);
     buf_reset(&out);
-    assert_false(note_format(&out, STR("si te"), STR("1"), STR(""), STR(""), &err));
-    assert_false(note_format(&out, STR("site"), STR("0"), STR(""), STR(""), &err));
-    assert_false(note_format(&out, STR("site"), STR(""), STR(""), STR(""), &err));
-    assert_false(note_format(&out, STR("site"), STR("$(x)"), STR(""), STR(""), &err));
+    assert_false(hint_message_format(&out, STR("si te"), STR("1"), STR(""), STR(""), &err));
+    assert_false(hint_message_format(&out, STR("site"), STR("0"), STR(""), STR(""), &err));
+    assert_false(hint_message_format(&out, STR("site"), STR(""), STR(""), STR(""), &err));
+    assert_false(hint_message_format(&out, STR("site"), STR("$(x)"), STR(""), STR(""), &err));
     buf_release(&out);
 }
 
@@ -133,7 +133,7 @@ static void cancelled_probes_are_silent(void **state)
 /* --- trees --- */
 
 struct taker {
-    struct watch_tree *tree;
+    struct watch_tar_stream *tree;
     struct buf bytes;
     int pieces, ends;
     bool at_once; /* asks for more inside */
@@ -145,14 +145,14 @@ static void tree_bytes(void *owner, struct str bytes)
 {
     struct taker *taker = owner;
     assert_int_equal(taker->ends, 0);
-    assert_in_range(bytes.len, 1, WATCH_TREE_PIECE_BYTES);
+    assert_in_range(bytes.len, 1, WATCH_TAR_PIECE_BYTES);
     taker->pieces++;
     buf_add_str(&taker->bytes, bytes);
     if (taker->pieces == taker->cancel_at) {
-        watch_tree_cancel(taker->tree);
+        watch_tar_stream_cancel(taker->tree);
         taker->tree = NULL;
     } else if (taker->at_once) {
-        watch_tree_more(taker->tree);
+        watch_tar_stream_more(taker->tree);
     }
 }
 
@@ -168,10 +168,10 @@ static void tree_start(
     struct yard *yard, struct taker *taker, enum archive_kind kind, const char *url, int64_t rev, const char *ident)
 {
     struct archive archive = { .kind = kind, .url = str_of(url) };
-    struct watch_tree_sink sink = { tree_bytes, tree_end, taker };
+    struct watch_tar_stream_sink sink = { tree_bytes, tree_end, taker };
     struct err err = { 0 };
     buf_init(&taker->bytes, SIZE_MAX);
-    taker->tree = watch_tree(yard->watch, &archive, rev, str_of(ident), &sink, &err);
+    taker->tree = watch_tar_stream(yard->watch, &archive, rev, str_of(ident), &sink, &err);
     assert_non_null(taker->tree);
 }
 
@@ -210,7 +210,7 @@ static void trees_come_whole(void **state)
     assert_int_equal(slow.pieces, 1);
     while (slow.ends == 0) {
         int before = slow.pieces;
-        watch_tree_more(slow.tree);
+        watch_tar_stream_more(slow.tree);
         until(yard, 10000, slow.pieces > before || slow.ends == 1);
     }
     assert_int_equal(slow.err.code, ERR_none);
@@ -234,7 +234,7 @@ static void trees_that_end_early(void **state)
     tree_start(yard, &outside, ARCHIVE_SVN, in(yard, "repo"), 3, "");
     tree_start(yard, &left, ARCHIVE_SVN, in(yard, "repo"), 3, "");
     until(yard, 10000, inside.pieces == 3 && outside.pieces == 1 && left.pieces == 1);
-    watch_tree_cancel(outside.tree);
+    watch_tar_stream_cancel(outside.tree);
     run_for(yard, 100);
     assert_true(inside.pieces == 3 && inside.ends == 0 && outside.pieces == 1 && outside.ends == 0);
     buf_release(&inside.bytes);

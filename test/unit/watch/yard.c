@@ -206,7 +206,7 @@ int yard_make(void **state)
     snprintf(yard->url, sizeof yard->url, "sqlite://%s", yard->dir);
     assert_int_equal(mkdir(in(yard, "run"), 0755), 0);
     refuse_nth = submitted = 0;
-    yard->config.look_remote_ms = 300;
+    yard->config.scan_remote_ms = 300;
     yard_start(yard);
     *state = yard;
     return 0;

@@ -1,10 +1,11 @@
-/* round: one look at a repository, on a thread of the crew: what is youngest, how far are we, read what comes next.
+/* scan: one look at a repository, on a thread of the thread_pool: what is youngest, how far are we, read what comes
+ * next.
  *
- * Owns nothing beyond the round. Promises that a batch begins at the first revision that the store doesn't know and has
+ * Owns nothing beyond the scan. Promises that a batch begins at the first revision that the store doesn't know and has
  * no holes: svn by number, git along first parents, oldest first, with numbers that go on after the last one given.
  * Whatever was handed over and lost on the way is read again, because the store is asked anew each time.
  *
- * Fails with ROUND_FAULT and a text that names place and cause; the repository is opened anew next time. */
+ * Fails with SCAN_FAULT and a text that names place and cause; the repository is opened anew next time. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +15,14 @@
 #include "store/read.h"
 #include "watch/follow.h"
 
-struct round {
+struct scan {
     struct follow *follow;
     struct reader *reader;
     struct arena arena;
     struct archive row;
     struct source_ident youngest;
     int64_t began;
-    char *head_cause; /* as it was when the round began; in the arena */
+    char *head_cause; /* as it was when the scan began; in the arena */
     uint64_t head_cause_at;
     struct err *err; /* the follow's */
 };
@@ -98,60 +99,60 @@ static void caught_set(struct follow *follow, struct source_ident youngest)
     follow->caught_tip[youngest.id.len] = '\0';
 }
 
-static bool batch_is_full(const struct round *round)
+static bool batch_is_full(const struct scan *scan)
 {
-    const struct batch *batch = round->follow->batch;
+    const struct batch *batch = scan->follow->batch;
     size_t n = batch->n - batch->n_late;
     if (n == 0) /* however long it took to get here */
         return false;
     return n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX ||
-           clock_boot_ms() - round->began >= BATCH_MS_MAX;
+           clock_boot_ms() - scan->began >= BATCH_MS_MAX;
 }
 
 /* --- causes that hints brought --- */
 
-static void causes_begin(struct round *round)
+static void head_cause_read(struct scan *scan)
 {
-    struct follow *follow = round->follow;
+    struct follow *follow = scan->follow;
     pthread_mutex_lock(&follow->watch->lock);
-    round->head_cause_at = follow->head_cause_at;
-    if (follow->head_cause != NULL)
-        round->head_cause = str_dupz(&round->arena, str_of(follow->head_cause));
+    scan->head_cause_at = follow->causes.head_at;
+    if (follow->causes.head != NULL)
+        scan->head_cause = str_dupz(&scan->arena, str_of(follow->causes.head));
     pthread_mutex_unlock(&follow->watch->lock);
 }
 
 /* head_cause_spend: everything is read, so what the hint spoke of is too; unless another came meanwhile. */
-static void head_cause_spend(struct round *round)
+static void head_cause_spend(struct scan *scan)
 {
-    struct follow *follow = round->follow;
+    struct follow *follow = scan->follow;
     pthread_mutex_lock(&follow->watch->lock);
-    if (follow->head_cause_at == round->head_cause_at) {
-        mem_free(follow->head_cause);
-        follow->head_cause = NULL;
+    if (follow->causes.head_at == scan->head_cause_at) {
+        mem_free(follow->causes.head);
+        follow->causes.head = NULL;
     }
     pthread_mutex_unlock(&follow->watch->lock);
 }
 
 /* --- Subversion: the numbers are the repository's --- */
 
-static bool svn_round(struct round *round)
+static bool svn_scan(struct scan *scan)
 {
-    struct follow *follow = round->follow;
-    int64_t youngest = round->youngest.rev;
+    struct follow *follow = scan->follow;
+    int64_t youngest = scan->youngest.rev;
     youngest_note(follow, youngest, (struct str){ 0 });
-    if (youngest < round->row.youngest && round->row.youngest >= round->row.first)
-        return err_set(round->err, ERR_conflict,
+    if (youngest < scan->row.youngest && scan->row.youngest >= scan->row.first)
+        return err_set(scan->err, ERR_conflict,
             "%.*s ends at revision %lld, but revision %lld was there before: it was replaced, or restored from an "
             "older copy",
-            STR_ARG(follow->url), (long long)youngest, (long long)round->row.youngest);
-    int64_t rev = round->row.next, upto = youngest;
-    if (marks_hold(follow, youngest, &upto) && upto >= youngest)
-        marks_quiet_over(follow);
-    for (; rev <= upto && !batch_is_full(round); rev++) {
-        struct mark_text said;
-        marks_find(follow, &round->arena, rev, (struct str){ 0 }, &said);
+            STR_ARG(follow->url), (long long)youngest, (long long)scan->row.youngest);
+    int64_t rev = scan->row.next, upto = youngest;
+    if (causes_awaited(follow, youngest, &upto) && upto >= youngest)
+        causes_wait_over(follow);
+    for (; rev <= upto && !batch_is_full(scan); rev++) {
+        struct cause_text said;
+        causes_find(follow, &scan->arena, rev, (struct str){ 0 }, &said);
         struct batch_item item = { .rev = rev, .cause = said.cause, .txn = said.txn };
-        if (!batch_add(follow->batch, &item, round->err))
+        if (!batch_add(follow->batch, &item, scan->err))
             break;
     }
     if (follow->batch->n == 0 && rev <= upto)
@@ -163,42 +164,42 @@ static bool svn_round(struct round *round)
 /* --- git: numbers are given here, once --- */
 
 struct known_context {
-    struct round *round;
+    struct scan *scan;
     bool failed;
 };
 
 static bool is_known(void *context, struct str id)
 {
     struct known_context *known = context;
-    struct round *round = known->round;
+    struct scan *scan = known->scan;
     int64_t rev = 0;
-    if (str_eq(id, round->row.tip)) /* may have no number: an archive begins after it */
+    if (str_eq(id, scan->row.tip)) /* may have no number: an archive begins after it */
         return true;
-    if (!known->failed && !reader_revision_of_ident(round->reader, round->follow->lane, id, &rev, round->err))
+    if (!known->failed && !reader_revision_of_ident(scan->reader, scan->follow->lane, id, &rev, scan->err))
         known->failed = true;
     return rev > 0 || known->failed; /* after a failure the walk has no use */
 }
 
-static bool number_of(struct round *round, const struct batch *batch, struct str id, int64_t *out_rev, struct err *err)
+static bool number_of(struct scan *scan, const struct batch *batch, struct str id, int64_t *out_rev, struct err *err)
 {
     for (size_t i = batch->n; i > 0; i--) /* the one just before is the first parent, as a rule */
         if (str_eq(batch->commands[i - 1].in.revision.row.ident, id)) {
             *out_rev = batch->commands[i - 1].in.revision.row.rev;
             return true;
         }
-    return reader_revision_of_ident(round->reader, round->follow->lane, id, out_rev, err);
+    return reader_revision_of_ident(scan->reader, scan->follow->lane, id, out_rev, err);
 }
 
 /* parents_find: PREV of a merge means every parent that has a number; without any, the last number given. */
 static bool parents_find(void *context, struct batch *batch, const struct source_revision *revision,
     struct batch_item *item, struct err *err)
 {
-    struct round *round = context;
+    struct scan *scan = context;
     int64_t *prevs = ARENA_ARRAY(&batch->arena, int64_t, revision->n_parents + 1);
     size_t n = 0;
     for (size_t i = 0; i < revision->n_parents; i++) {
         int64_t rev = 0;
-        if (!number_of(round, batch, revision->parents[i], &rev, err))
+        if (!number_of(scan, batch, revision->parents[i], &rev, err))
             return false;
         bool doubled = rev == 0 || rev >= item->rev;
         for (size_t k = 0; k < n; k++)
@@ -206,28 +207,28 @@ static bool parents_find(void *context, struct batch *batch, const struct source
         if (!doubled)
             prevs[n++] = rev;
     }
-    if (n == 0 && item->rev > round->row.first)
+    if (n == 0 && item->rev > scan->row.first)
         prevs[n++] = item->rev - 1;
     item->prevs = prevs;
     item->n_prevs = n;
     return true;
 }
 
-static bool git_add(struct round *round, int64_t rev, struct str ident, struct str cause, bool rewritten)
+static bool git_add(struct scan *scan, int64_t rev, struct str ident, struct str cause, bool rewritten)
 {
     struct batch_item item = {
-        .rev = rev, .ident = ident, .rewritten = rewritten, .cause = cause, .prevs_find = parents_find, .context = round
+        .rev = rev, .ident = ident, .rewritten = rewritten, .cause = cause, .prevs_find = parents_find, .context = scan
     };
-    return batch_add(round->follow->batch, &item, round->err);
+    return batch_add(scan->follow->batch, &item, scan->err);
 }
 
-/* causes_spread: a mark speaks of a commit and of those before it, back to the one that another mark speaks of. */
-static struct str *causes_spread(struct round *round, const struct str *ids, size_t n)
+/* causes_spread: a cause speaks of a commit and of those before it, back to the one that another cause speaks of. */
+static struct str *causes_spread(struct scan *scan, const struct str *ids, size_t n)
 {
-    struct str *causes = ARENA_ARRAY(&round->arena, struct str, n + 1), cause = str_of(round->head_cause);
-    struct mark_text said;
+    struct str *causes = ARENA_ARRAY(&scan->arena, struct str, n + 1), cause = str_of(scan->head_cause);
+    struct cause_text said;
     for (size_t i = n; i > 0; i--) {
-        if (marks_find(round->follow, &round->arena, 0, ids[i - 1], &said))
+        if (causes_find(scan->follow, &scan->arena, 0, ids[i - 1], &said))
             cause = said.cause;
         causes[i - 1] = cause;
     }
@@ -236,57 +237,57 @@ static struct str *causes_spread(struct round *round, const struct str *ids, siz
 
 /* git_heal: a number below others is missing, because its command was refused while those after it were taken. Commits
  * of one batch are each the first parent of the next, so the way back from the number after the hole leads to it. */
-static bool git_heal(struct round *round)
+static bool git_heal(struct scan *scan)
 {
-    struct follow *follow = round->follow;
-    int64_t above = round->row.next + 1;
+    struct follow *follow = scan->follow;
+    int64_t above = scan->row.next + 1;
     struct revision row = { 0 };
     bool found = false;
-    for (; above <= round->row.youngest && !found; above++)
-        if (!reader_revision(round->reader, &round->arena, follow->lane, above, &row, &found, round->err))
+    for (; above <= scan->row.youngest && !found; above++)
+        if (!reader_revision(scan->reader, &scan->arena, follow->lane, above, &row, &found, scan->err))
             return false;
     if (!found || row.ident.len == 0)
-        return err_set(round->err, ERR_corrupt, "revision %lld is missing, and nothing says which commit it was",
-            (long long)round->row.next);
+        return err_set(scan->err, ERR_corrupt, "revision %lld is missing, and nothing says which commit it was",
+            (long long)scan->row.next);
     struct str ident = row.ident;
-    for (int64_t rev = row.rev - 1; rev >= round->row.next; rev--) {
+    for (int64_t rev = row.rev - 1; rev >= scan->row.next; rev--) {
         struct source_revision revision = { 0 };
         if (!source_revision_read(
-                follow->source, &round->arena, (struct source_ident){ 0, ident }, &revision, round->err))
+                follow->source, &scan->arena, (struct source_ident){ 0, ident }, &revision, scan->err))
             return false;
         if (revision.n_parents == 0)
-            return err_set(round->err, ERR_corrupt, "revision %lld is missing, and commit %.*s has no parent",
+            return err_set(scan->err, ERR_corrupt, "revision %lld is missing, and commit %.*s has no parent",
                 (long long)rev, STR_ARG(ident));
         ident = revision.parents[0];
     }
-    follow->left = round->row.youngest - round->row.next;
-    return git_add(round, round->row.next, ident, causes_spread(round, &ident, 1)[0], false);
+    follow->left = scan->row.youngest - scan->row.next;
+    return git_add(scan, scan->row.next, ident, causes_spread(scan, &ident, 1)[0], false);
 }
 
-/* commits_spoken: how many of them may be read: all, or while hooks are awaited those that a mark speaks of. */
-static size_t commits_spoken(struct round *round, const struct source_commits *commits)
+/* commits_spoken: how many of them may be read: all, or while hooks are awaited those that a cause speaks of. */
+static size_t commits_spoken(struct scan *scan, const struct source_commits *commits)
 {
-    struct mark_text ignored;
+    struct cause_text ignored;
     int64_t rev = 0;
     size_t n = commits->n;
-    if (!marks_hold(round->follow, 0, &rev))
+    if (!causes_awaited(scan->follow, 0, &rev))
         return n;
-    while (n > 0 && !marks_find(round->follow, &round->arena, 0, commits->ids[n - 1], &ignored))
+    while (n > 0 && !causes_find(scan->follow, &scan->arena, 0, commits->ids[n - 1], &ignored))
         n--;
     if (n == commits->n && commits->left == 0)
-        marks_quiet_over(round->follow);
+        causes_wait_over(scan->follow);
     return n;
 }
 
 /* skips_count: numbers just before the next one that `weir archive skip` gave up without a commit: as many commits that
  * can't be read may be passed over. One that can be read takes the next number: nothing is lost by a skip. */
-static bool skips_count(struct round *round, size_t *out)
+static bool skips_count(struct scan *scan, size_t *out)
 {
     *out = 0;
-    for (int64_t rev = round->row.next - 1; rev >= round->row.first; rev--, ++*out) {
+    for (int64_t rev = scan->row.next - 1; rev >= scan->row.first; rev--, ++*out) {
         struct revision row = { 0 };
         bool found = false;
-        if (!reader_revision(round->reader, &round->arena, round->follow->lane, rev, &row, &found, round->err))
+        if (!reader_revision(scan->reader, &scan->arena, scan->follow->lane, rev, &row, &found, scan->err))
             return false;
         if (!found || row.state != REVISION_SKIPPED || row.ident.len > 0)
             break;
@@ -294,31 +295,31 @@ static bool skips_count(struct round *round, size_t *out)
     return true;
 }
 
-static bool git_round(struct round *round)
+static bool git_scan(struct scan *scan)
 {
-    struct follow *follow = round->follow;
-    struct known_context context = { .round = round };
-    struct source_known known = { is_known, &context, round->row.tip };
+    struct follow *follow = scan->follow;
+    struct known_context context = { .scan = scan };
+    struct source_known known = { is_known, &context, scan->row.tip };
     struct source_commits commits = { 0 };
-    youngest_note(follow, round->row.youngest, round->youngest.id);
-    if (round->row.youngest >= round->row.next)
-        return git_heal(round);
-    if (!source_new_commits(follow->source, &round->arena, &known, &commits, round->err) || context.failed)
+    youngest_note(follow, scan->row.youngest, scan->youngest.id);
+    if (scan->row.youngest >= scan->row.next)
+        return git_heal(scan);
+    if (!source_new_commits(follow->source, &scan->arena, &known, &commits, scan->err) || context.failed)
         return false;
-    if (commits.n == 0 && round->head_cause != NULL)
-        return marks_settle_head(
-            follow, round->reader, &round->arena, round->youngest.id, str_of(round->head_cause), round->err);
-    const struct str *causes = causes_spread(round, commits.ids, commits.n);
-    size_t i = 0, upto = commits_spoken(round, &commits), skips, passed = 0;
-    if (!skips_count(round, &skips))
+    if (commits.n == 0 && scan->head_cause != NULL)
+        return causes_settle_head(
+            follow, scan->reader, &scan->arena, scan->youngest.id, str_of(scan->head_cause), scan->err);
+    const struct str *causes = causes_spread(scan, commits.ids, commits.n);
+    size_t i = 0, upto = commits_spoken(scan, &commits), skips, passed = 0;
+    if (!skips_count(scan, &skips))
         return false;
-    for (; i < upto && !batch_is_full(round); i++) {
+    for (; i < upto && !batch_is_full(scan); i++) {
         if (git_add(
-                round, round->row.next + (int64_t)(i - passed), commits.ids[i], causes[i], i == 0 && commits.rewritten))
+                scan, scan->row.next + (int64_t)(i - passed), commits.ids[i], causes[i], i == 0 && commits.rewritten))
             continue;
-        if (passed == skips || round->err->code != ERR_corrupt)
+        if (passed == skips || scan->err->code != ERR_corrupt)
             break;
-        *round->err = (struct err){ 0 };
+        *scan->err = (struct err){ 0 };
         passed++;
     }
     if (follow->batch->n == 0 && i < upto)
@@ -327,18 +328,18 @@ static bool git_round(struct round *round)
     return true;
 }
 
-/* --- the round --- */
+/* --- the scan --- */
 
 /* next_is_ours: false also when the engine has the next revision and those behind it, and makes their tasks turn by
  * turn. */
-static bool next_is_ours(struct round *round)
+static bool next_is_ours(struct scan *scan)
 {
-    struct follow *follow = round->follow;
+    struct follow *follow = scan->follow;
     struct revision row = { 0 };
     bool found = false;
-    if (round->row.youngest < round->row.next)
+    if (scan->row.youngest < scan->row.next)
         return true;
-    if (!reader_revision(round->reader, &round->arena, follow->lane, round->row.next, &row, &found, round->err))
+    if (!reader_revision(scan->reader, &scan->arena, follow->lane, scan->row.next, &row, &found, scan->err))
         return false;
     if (found)
         follow->asked_next = 0;
@@ -346,81 +347,81 @@ static bool next_is_ours(struct round *round)
     return !found;
 }
 
-static bool round_read(struct round *round, struct crew_hand *hand)
+static bool scan_read(struct scan *scan, struct pool_worker *worker)
 {
-    struct follow *follow = round->follow;
+    struct follow *follow = scan->follow;
     struct archive_view view = { 0 };
     bool found = false;
-    round->reader = crew_reader(hand, round->err);
-    if (round->reader == NULL ||
-        !reader_archive(round->reader, &round->arena, follow->tenant, follow->name, &view, &found, round->err))
+    scan->reader = pool_reader(worker, scan->err);
+    if (scan->reader == NULL ||
+        !reader_archive(scan->reader, &scan->arena, follow->tenant, follow->name, &view, &found, scan->err))
         return false;
-    round->row = view.archive;
+    scan->row = view.archive;
     if (!found || view.archive.removed > 0 || view.archive.lane != follow->lane)
         return true; /* the loop hears of it */
-    if (!next_is_ours(round))
-        return round->err->code == ERR_none;
+    if (!next_is_ours(scan))
+        return scan->err->code == ERR_none;
     if (follow->asked_next > 0 && follow->asked_next == view.archive.next) {
         follow->asked_next = 0;
-        return err_set(round->err, ERR_conflict, "revision %lld was handed over but isn't initialised",
+        return err_set(scan->err, ERR_conflict, "revision %lld was handed over but isn't initialised",
             (long long)view.archive.next);
     }
     follow->asked_next = 0;
     follow->left = 0;
     follow->batch = batch_new(follow);
-    if (!marks_settle(follow, round->reader, &round->arena, view.archive.next, round->err))
+    if (!causes_settle(follow, scan->reader, &scan->arena, view.archive.next, scan->err))
         return false;
-    bool read = follow->kind == ARCHIVE_SVN ? svn_round(round) : git_round(round);
+    bool read = follow->kind == ARCHIVE_SVN ? svn_scan(scan) : git_scan(scan);
     if (!read && follow->batch->n_late == 0)
-        return false;                /* else what is late goes alone, and the next round says what is wrong */
-    *round->err = (struct err){ 0 }; /* of a revision that will be first in the next round, and speak then */
+        return false;               /* else what is late goes alone, and the next scan says what is wrong */
+    *scan->err = (struct err){ 0 }; /* of a revision that will be first in the next scan, and speak then */
     if (follow->batch->n > follow->batch->n_late) {
         follow->asked_next = view.archive.next;
     } else if (read && follow->left == 0) {
-        caught_set(follow, round->youngest);
-        head_cause_spend(round);
+        caught_set(follow, scan->youngest);
+        head_cause_spend(scan);
     }
     if (follow->batch->n == 0)
         return true;
-    follow->end = ROUND_BATCH;
+    follow->end = SCAN_BATCH;
     return true;
 }
 
-static bool round_look(struct round *round, struct crew_hand *hand)
+static bool scan_run(struct scan *scan, struct pool_worker *worker)
 {
-    struct follow *follow = round->follow;
-    if (!source_ready(follow, round->err))
+    struct follow *follow = scan->follow;
+    if (!source_ready(follow, scan->err))
         return false;
-    causes_begin(round);
+    head_cause_read(scan);
     if (follow->asked_next == 0) /* not in the middle of an import */
-        eyes_look(follow);
-    if (!source_youngest(follow->source, &round->arena, &round->youngest, round->err))
+        inotify_follow(follow);
+    if (!source_youngest(follow->source, &scan->arena, &scan->youngest, scan->err))
         return false;
-    bool late = marks_wait(follow);
-    if (is_caught(follow, round->youngest) && !late)
+    bool late = causes_pending(follow);
+    if (is_caught(follow, scan->youngest) && !late)
         return true;
-    return round_read(round, hand);
+    return scan_read(scan, worker);
 }
 
-void round_work(struct crew_job *job, struct crew_hand *hand)
+void scan_work(struct pool_job *job, struct pool_worker *worker)
 {
     struct follow *follow = CONTAINER_OF(job, struct follow, job);
-    struct round round = { .follow = follow, .began = clock_boot_ms(), .err = &follow->err };
+    struct scan scan = { .follow = follow, .began = clock_boot_ms(), .err = &follow->err };
     follow->err = (struct err){ 0 };
-    follow->end = ROUND_IDLE;
+    follow->end = SCAN_IDLE;
     follow->soon = false;
-    if (!round_look(&round, hand)) {
+    if (!scan_run(&scan, worker)) {
         ASSERT(follow->err.code != ERR_none);
-        follow->end = ROUND_FAULT;
+        follow->end = SCAN_FAULT;
         follow->caught = false;
         follow->asked_next = 0;
     }
-    if (follow->end != ROUND_BATCH && follow->batch != NULL) {
+    if (follow->end != SCAN_BATCH && follow->batch != NULL) {
         batch_free(follow->batch);
         follow->batch = NULL;
     }
     bool many = atomic_load(&follow->watch->sources_open) > SOURCES_OPEN_MAX;
-    if (follow->end == ROUND_FAULT || (follow->end == ROUND_IDLE && (follow->served || many)))
+    if (follow->end == SCAN_FAULT || (follow->end == SCAN_IDLE && (follow->served || many)))
         follow_source_close(follow);
-    arena_release(&round.arena);
+    arena_release(&scan.arena);
 }
