@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "api/call.h"
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 #include "text/key.h"
 
 enum { LOG_CHECK_MS = 20, EVENTS_EAGER_MAX = 2, EVENTS_CHECK_MS = 5 };

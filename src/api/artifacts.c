@@ -11,7 +11,7 @@
 
 #include "api/answer.h"
 #include "api/call.h"
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 enum { ARTIFACTS_MAX = 1000, MODE_BYTES_MAX = 8 };
 #define ARTIFACT_BYTES_MAX ((int64_t)4 << 30)

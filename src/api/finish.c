@@ -12,7 +12,7 @@
 
 enum { ITEMS_MAX = 10000, LOG_TAIL_MAX = 16 * 1024, REASON_MAX = 1000, OUTPUTS_MAX = 1000, FENCE_BYTES_MAX = 96 };
 /* So large that nothing is in the way, and so small that sums over all tasks of a tenant don't overflow. */
-#define LOG_BYTES_MAX ((int64_t)1 << 38) /* as store/logs_seek.h: 256 GiB */
+#define LOG_BYTES_MAX ((int64_t)1 << 38) /* as store/logs/seek.h: 256 GiB */
 #define OUTPUTS_BYTES_MAX (512 * MIB)    /* more than any body becomes */
 #define USAGE_MAX ((int64_t)1 << 53)
 

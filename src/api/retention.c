@@ -15,7 +15,7 @@
 #include "base/when.h"
 #include "io/clock.h"
 #include "io/log.h"
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 enum { RULE_FIRST_MS = 60 * 1000, RULE_EVERY_MS = 3600 * 1000, SWEEP_PAGE = 500, SWEEP_AGE_S = 24 * 3600 };
 enum { LEFT_FIRST_MS = 2000, LEFT_LOOK_MS = 10 * 1000 };

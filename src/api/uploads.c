@@ -1,5 +1,5 @@
-/* uploads: what attempts have sent before their finish (store/blobs.h): it counts in its tenant's quota, and goes with
- * the attempt.
+/* uploads: what attempts have sent before their finish (store/blobs/blobs.h): it counts in its tenant's quota, and
+ * goes with the attempt.
  *
  * An attempt is over when a newer one was granted, or when its task has ended otherwise than by a lost lease (a late
  * result still counts then, for a day). One that its finish ends here is forgotten at once; the others (cancelled,
@@ -11,7 +11,7 @@
 
 #include "api/call.h"
 #include "io/clock.h"
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 enum { LOOK_MS = 5000, LOOK_MAX_MS = 60000, SOON_MS = 200, LATE_S = 24 * 3600, USED_MS = 1000 };
 

@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "core/model.h"
 #include "io/loop.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 #include "store/store.h"
 #include "text/conf_site.h"
 #include "text/key.h" /* struct fence */

@@ -1,7 +1,7 @@
 /* seals: what sealed logs were goes into the history, so that `verify` finds a log that was changed.
  *
- * The log store hashes a log once it is sealed and durable (store/logs.h); here the hashes become rows (log_seal), as
- * many as wait in one turn: in the next one that commits anyway, or in one of their own (told as `noted`) when they
+ * The log store hashes a log once it is sealed and durable (store/logs/logs.h); here the hashes become rows (log_seal),
+ * as many as wait in one turn: in the next one that commits anyway, or in one of their own (told as `noted`) when they
  * have waited for SEALS_MS. So no task costs a commit more, and one without a log costs nothing.
  *
  * Promises: what is noted stays. A log that is hashed again (after a crash, a restore or a copy) and isn't what was

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "io/http.h"
 #include "io/tls.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 #include "store/read.h"
 #include "watch/watch.h"
 

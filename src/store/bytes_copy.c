@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "store/copy.h"
-#include "store/logs_copy.h"
+#include "store/logs/copy.h"
 
 enum { STEP_BYTES = 1 << 20, LOGS_AT_ONCE = 1000, ANY_AGE_S = -1000 };
 

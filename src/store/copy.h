@@ -6,9 +6,9 @@
 #ifndef WEIR_STORE_COPY_H
 #define WEIR_STORE_COPY_H
 
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 #include "store/chain.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 enum { COPY_COLUMNS_MAX = 20 };
 

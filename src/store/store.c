@@ -10,7 +10,7 @@
 
 #include "io/clock.h"
 #include "store/copy.h"
-#include "store/logs_copy.h"
+#include "store/logs/copy.h"
 #include "store/postgres/bytes.h"
 #include "store/postgres/timeline.h"
 #include "store/read_ops.h"

@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "core/model.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 enum { STORE_HASH_BYTES = 32 };
 

@@ -4,7 +4,7 @@
 #define WEIR_STORE_VERIFY_ALL_H
 
 #include "base/buf.h"
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 #include "store/store.h"
 
 /* An ended attempt. bytes: as reported, -1: not; seal: what its log was when it was sealed, seal.bytes -1: that isn't

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/logs.h"
+#include "store/logs/logs.h"
 #include "world.h"
 
 static void report_expect(struct world *w, bool ok, const char *words, int64_t witness_seq, const uint8_t *witness)

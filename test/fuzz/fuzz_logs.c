@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 #define SHAPES(X) \
     X(appended) X(repeated) X(overlapped) X(gap) X(mismatch) X(after_seal) X(sealed) X(read_middle) X(empty)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "store/logs_seek.h"
+#include "store/logs/seek.h"
 
 #define SHAPES(X) \
     X(sound) X(open_refused) X(read_refused) X(read_right) X(cut) X(grown) X(several_frames) X(nothing_logged)

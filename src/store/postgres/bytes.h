@@ -8,8 +8,8 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "store/blobs_port.h"
-#include "store/logs_port.h"
+#include "store/blobs/port.h"
+#include "store/logs/port.h"
 #include "store/postgres/postgres.h"
 
 struct bytes_pg { /* a connection; one thread at a time */

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "store/files.h"
-#include "store/logs_copy.h"
-#include "store/logs_seek.h"
+#include "store/logs/copy.h"
+#include "store/logs/seek.h"
 #include "store/postgres/bytes.h"
 
 enum {

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "io/clock.h"
-#include "store/blobs_copy.h"
-#include "store/logs_copy.h"
+#include "store/blobs/copy.h"
+#include "store/logs/copy.h"
 #include "store/pack.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "store/cells.h"
-#include "store/logs_file.h"
+#include "store/logs/file.h"
 #include "store/sqlite/check.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 enum { BED_GRANT = 7 };
 

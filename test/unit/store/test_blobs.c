@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 #define ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" /* of "abc" */
 

@@ -12,8 +12,8 @@
 #include <libpq-fe.h>
 
 #include "io/clock.h"
-#include "store/blobs.h"
-#include "store/logs.h"
+#include "store/blobs/blobs.h"
+#include "store/logs/logs.h"
 #include "world.h"
 
 enum { GRANT = 3, MIB = 1 << 20 };

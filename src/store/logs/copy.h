@@ -1,4 +1,4 @@
-/* logs_copy: logs leave a data directory for a backup, beside the server that writes them, and come back by a restore.
+/* logs/copy: logs leave a data directory for a backup, beside the server that writes them, and come back by a restore.
  *
  * Bytes go as they are stored, plain or packed, in parts of LOG_PART_BYTES at most. Whoever calls keeps the parts, in
  * their order. */

@@ -1,6 +1,6 @@
-/* logs_port: the way from the functions of logs.h to the place where the logs are: files (logs.c) or PostgreSQL
+/* logs/port: the way from the functions of logs.h to the place where the logs are: files (logs.c) or PostgreSQL
  * (postgres/logs.c). Checks what is wrong wherever they are: an offset, a task or a grant below zero. */
-#include "store/logs_port.h"
+#include "store/logs/port.h"
 
 #include <inttypes.h>
 #include <string.h>

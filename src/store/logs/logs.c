@@ -8,14 +8,14 @@
  * its name after it was synced, and the plain one goes after the name was synced: at every moment at least one of them
  * is whole, and readers take the plain one first.
  *
- * Promises: at most LOG_OPEN_MAX descriptors for logs, and one for their marks (logs_marks.c); `durable` never counts a
+ * Promises: at most LOG_OPEN_MAX descriptors for logs, and one for their marks (logs/marks.c); `durable` never counts a
  * byte whose sync failed: such bytes are cut off again, the next append is told ERR_outcome_unknown, and the one after
  * gets ERR_log_gap and so sends them again (a kernel that failed to write a page calls it clean afterwards: syncing
  * again would prove nothing).
  *
  * Fails with ERR_disk_full (nothing appended), ERR_io, ERR_corrupt. A log that can't be packed now (disk full) stays
  * plain, reads the same, and is tried again after the next success and at the next start. */
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "base/plant.h"
-#include "store/logs_file.h"
+#include "store/logs/file.h"
 
 enum { COMPARE_BYTES = 16 * 1024, READ_BYTES = 64 * 1024 };
 

@@ -1,10 +1,10 @@
-/* blobs_copy: kept files leave a data directory for a backup, beside the server that keeps them, and come back by a
- * restore; private to store. As logs_copy.h for logs: whoever calls keeps the parts, in their order. */
+/* blobs/copy: kept files leave a data directory for a backup, beside the server that keeps them, and come back by a
+ * restore; private to store. As logs/copy.h for logs: whoever calls keeps the parts, in their order. */
 #ifndef WEIR_STORE_BLOBS_COPY_H
 #define WEIR_STORE_BLOBS_COPY_H
 
 #include "base/map.h"
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 enum { BLOB_PART_BYTES = 1 << 20 };
 

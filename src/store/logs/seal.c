@@ -1,4 +1,4 @@
-/* logs_seal: what becomes of a log when no more bytes will come, and what a crash left of that.
+/* logs/seal: what becomes of a log when no more bytes will come, and what a crash left of that.
  *
  * Owns the pack thread and the folder `live` as a to-do list: a plain file without write bits is to be packed, a .tmp
  * file is a packing that was cut short and is made anew. The steps are write, sync, rename, sync the folder, remove the
@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/logs_file.h"
+#include "store/logs/file.h"
 
 static void name_half(char out[LOG_NAME_BYTES], struct log_key key)
 {

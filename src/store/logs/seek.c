@@ -1,4 +1,4 @@
-/* logs_seek: see logs_seek.h.
+/* logs/seek: see logs/seek.h.
  *
  * Owns the bytes of packed logs: the layout is that of zstd's contrib/seekable_format (skippable frame 0x184D2A5E that
  * ends in the number of frames, a descriptor and 0x8F92EAB1), so files can be read with stock tools. All frames but the
@@ -10,7 +10,7 @@
  *
  * Fails with ERR_corrupt, which names the frame, when the file contradicts itself; with ERR_disk_full or ERR_io when
  * the kernel refuses. */
-#include "store/logs_seek.h"
+#include "store/logs/seek.h"
 
 #include <errno.h>
 #include <sodium.h>

@@ -7,7 +7,7 @@
  * attempts are lines of a file in blobs/sealed (seals.c).
  *
  * Fails like io/fsx: not_found, disk_full, io, with the system's words; no path, since clients are told. */
-#include "store/blobs_port.h"
+#include "store/blobs/port.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "io/fsx.h"
-#include "store/seals.h"
+#include "store/blobs/seals.h"
 
 struct blob_files {
     struct blobs port;    /* first */

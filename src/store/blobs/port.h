@@ -1,8 +1,8 @@
-/* blobs_port: what a place for kept files gives; private to store (users call the functions of store/blobs.h). */
+/* blobs/port: what a place for kept files gives; private to store (users call the functions of store/blobs/blobs.h). */
 #ifndef WEIR_STORE_BLOBS_PORT_H
 #define WEIR_STORE_BLOBS_PORT_H
 
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 struct blobs_ops {
     bool shared;

@@ -1,10 +1,10 @@
-/* blobs_copy: kept files leave a data directory for a backup and come back by a restore. See blobs_copy.h.
+/* blobs/copy: kept files leave a data directory for a backup and come back by a restore. See blobs/copy.h.
  *
  * Bytes are hashed on the way out and on the way back: what is damaged isn't carried along as if it were whole. Back,
  * everything is written into DATA/blobs.part (folders 0700, files 0600), synced at once by syncfs, then renamed.
  * Failures are ERR_io and ERR_disk_full with the system's words; ERR_corrupt for parts that don't fit each other or
  * their name. */
-#include "store/blobs_copy.h"
+#include "store/blobs/copy.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* logs_seek: the zstd seekable format: independent frames of SEEK_FRAME_BYTES of input, then a seek table in a
+/* logs/seek: the zstd seekable format: independent frames of SEEK_FRAME_BYTES of input, then a seek table in a
  * skippable frame.
  *
  * Any zstd tool unpacks such a file whole; seek_read unpacks only the frames that hold the bytes asked for. Each frame
@@ -12,7 +12,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 enum {
     SEEK_FRAME_BYTES = 256 * 1024,

@@ -1,5 +1,5 @@
-/* logs_file: what the parts of the log store share: logs.c (open files, appending, reading, syncing), logs_seal.c
- * (packing, repair) and logs_marks.c (what of each log is durable).
+/* logs/file: what the parts of the log store share: logs.c (open files, appending, reading, syncing), logs/seal.c
+ * (packing, repair) and logs/marks.c (what of each log is durable).
  *
  * Private to the log store. `lock` guards every field but `stop` and the descriptors of the folders; a function says so
  * when it wants the lock held. */
@@ -11,8 +11,8 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "store/logs_port.h"
-#include "store/logs_seek.h"
+#include "store/logs/port.h"
+#include "store/logs/seek.h"
 
 enum { LOG_OPEN_MAX = 256, LOG_SHARD_TASKS = 1000, LOG_NAME_BYTES = 96 };
 
@@ -112,14 +112,14 @@ bool log_live_each(struct log_files *logs, bool clean,
 /* log_pack_end: removes the plain log if it is there packed, too; before there are threads. */
 bool log_pack_end(struct log_files *logs, struct log_key key);
 
-/* logs_marks.c */
+/* logs/marks.c */
 /* cuts what a power cut left; before there are threads */
 bool log_marks_open(struct log_files *logs, struct err *err);
 void log_mark_take(struct log_files *logs, struct sync_item *item); /* where its mark goes; lock held */
 /* durably, for those that are ok */
 bool log_marks_write(struct log_files *logs, const struct sync_item *items, size_t n);
 
-/* logs_seal.c: of the port */
+/* logs/seal.c: of the port */
 void log_seal_held(struct log_files *logs, struct log_key key); /* lock held */
 void log_files_expect(struct logs *port, int64_t task, int64_t grant, int64_t ends);
 void log_files_seal(struct logs *port, int64_t task, int64_t grant);

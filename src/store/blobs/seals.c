@@ -4,7 +4,7 @@
  * so that forgetting it is removing one; its lines are in memory too, since a finish asks for them on the loop.
  *
  * Fails with ERR_disk_full and ERR_io; a line that couldn't be written whole is taken back. */
-#include "store/seals.h"
+#include "store/blobs/seals.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* logs_marks: how much of each live log is durable, durably: what a power cut may have left behind that is no log.
+/* logs/marks: how much of each live log is durable, durably: what a power cut may have left behind that is no log.
  *
  * Owns DATA/logs/marks: a head with the boot it was written in, then one slot of 32 bytes for each plain log, written
  * over in place after the log itself was synced and before anybody is told that its bytes are durable. A file that grew
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/plant.h"
-#include "store/logs_file.h"
+#include "store/logs/file.h"
 
 enum { HEAD_BYTES = 512, BOOT_BYTES = 64, READ_SLOTS = 1024 };
 

@@ -1,8 +1,8 @@
-/* logs_port: what a place for logs gives; private to store (users call the functions of store/logs.h). */
+/* logs/port: what a place for logs gives; private to store (users call the functions of store/logs/logs.h). */
 #ifndef WEIR_STORE_LOGS_PORT_H
 #define WEIR_STORE_LOGS_PORT_H
 
-#include "store/logs.h"
+#include "store/logs/logs.h"
 
 struct log_key {
     int64_t task, grant;

@@ -1,4 +1,4 @@
-/* logs_copy: logs leave a data directory for a backup and come back by a restore. See logs_copy.h.
+/* logs/copy: logs leave a data directory for a backup and come back by a restore. See logs/copy.h.
  *
  * Out: the folder `live` is walked first, then the packed ones, so a log that is packed and taken out of `live` between
  * the two is met in its new place. Should it be met in both, the packed one comes last and in a restore takes the place
@@ -8,7 +8,7 @@
  * folder `logs` that a restore made is whole. Plain logs come back unsealed: the engine seals those whose attempt has
  * ended when it starts. Failures are ERR_io and ERR_disk_full with the system's words; ERR_corrupt for parts that don't
  * fit each other. */
-#include "store/logs_copy.h"
+#include "store/logs/copy.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "store/logs_file.h"
+#include "store/logs/file.h"
 
 #define PART_FOLDER "logs.part"
 

@@ -1,12 +1,12 @@
-/* seals: which files the attempts that run have uploaded, with a store in files; private to store/blobs.c, which has
- * the lock.
+/* seals: which files the attempts that run have uploaded, with a store in files; private to store/blobs/blobs.c, which
+ * has the lock.
  *
  * A seal is a line in DATA/blobs/sealed/TASK-GRANT, so it outlives the server. Half uploads are counted here and are
  * files elsewhere. */
 #ifndef WEIR_STORE_SEALS_H
 #define WEIR_STORE_SEALS_H
 
-#include "store/blobs.h"
+#include "store/blobs/blobs.h"
 
 struct seals;
 /* seals_open: DIR/sealed is made, or read. Lines that a crash cut off are as never written. */
