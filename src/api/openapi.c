@@ -117,7 +117,7 @@ static const struct {
     enum { BOTH, QUEUE, WORKFLOW, IDLE } where;
     const char *schema, *sentence;
 } task_keys[] = {
-#define KEY(name, where, flags, schema, sentence) { #name, where, schema, sentence },
+#define KEY(name, where, flags, form, schema, sentence) { #name, where, schema, sentence },
 #include "text/task_doc.def"
 #undef KEY
 };

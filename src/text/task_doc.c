@@ -31,15 +31,24 @@ enum {
     "\"oneOf\":[{\"$ref\":\"#/$defs/minutes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/minutes\"}}]"
 #define ON "\"$ref\":\"#/$defs/on\""
 
+#define MEMBER(member) offsetof(struct workflow_task, member)
+#define OWN(name) .form = { .read = value_##name }
+#define TRUTH_IN(member) .form = { form_truth, MEMBER(member), 0, 0 }
+#define INTEGER_IN(member, min, max) .form = { form_integer, MEMBER(member), min, max }
+#define LINE_IN(member) .form = { form_line, MEMBER(member), 0, 0 }
+#define DURATION_IN(member, min, max) .form = { form_duration, MEMBER(member), min, max }
+#define TEMPLATE_IN(member) .form = { form_template, MEMBER(member), 0, 0 }
+#define MINUTES_IN(member) .form = { form_minutes, MEMBER(member), 0, 0 }
+
 static const struct key_row {
     struct str name;
     unsigned where, flags;
-    bool (*read)(struct task_read *r, const struct doc_node *value);
+    struct task_form form;
     const char *schema; /* JSON, without braces around it */
     const char *sentence;
 } keys[] = {
-#define KEY(name, where, flags, schema, sentence) \
-    { { #name, sizeof #name - 1 }, where, flags, value_##name, schema, sentence },
+#define KEY(name, where, flags, form, schema, sentence) \
+    { { #name, sizeof #name - 1 }, where, flags, form, schema, sentence },
 #include "text/task_doc.def"
 #undef KEY
 };
@@ -112,11 +121,12 @@ void task_read_keys(struct task_read *r, const struct doc_node *mapping)
         const struct key_row *key = key_find(name->text);
         if (key == NULL)
             key_unknown(r, name);
-        bool null_counts = r->place == TASK_IN_QUEUE && key != NULL && key->read == value_data;
+        bool null_counts = r->place == TASK_IN_QUEUE && key != NULL && key->form.read == value_data;
         if (key == NULL || !key_fits(r, key, name, value) || (node_is_null(value) && !null_counts))
             continue;
         r->key = key->name.ptr;
-        if (!key->read(r, value))
+        r->form = &key->form;
+        if (!key->form.read(r, value))
             continue;
         if (r->place == TASK_IN_QUEUE && (key->where & IDLE_IN_QUEUE) != 0 && !asks_nothing(value))
             node_fault(&r->context, value, "'%s' isn't supported for queue tasks yet", r->key);

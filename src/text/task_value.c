@@ -5,26 +5,15 @@
 #include <string.h>
 
 #include "base/when.h"
-#include "text/cron.h"
 #include "text/glob.h"
 #include "text/json.h"
 #include "text/key.h"
 #include "text/words.h"
 #include "text/workflow_read.h"
 
-enum {
-    ARGS_MAX = 10000,
-    ENV_MAX = 1000,
-    LABELS_MAX = 64,
-    LIST_MAX = 64,
-    AXES_MAX = 16,
-    LINE_MAX = 1000,
-    IMAGE_MAX = 512,
-    TEMPLATE_MAX = 200
-};
+enum { ARGS_MAX = 10000, ENV_MAX = 1000, LABELS_MAX = 64, IMAGE_MAX = 512, TEMPLATE_MAX = 200 };
 #define SCRIPT_BYTES_MAX ((size_t)1 << 20)
 #define DATA_BYTES_MAX ((size_t)16 << 20) /* of a workflow, with all aliases written out */
-#define DAY_MS ((int64_t)24 * 3600 * 1000)
 
 static bool has_control(struct str s)
 {
@@ -34,8 +23,7 @@ static bool has_control(struct str s)
     return false;
 }
 
-/* line_of: a string of one line, not empty, without control characters. */
-static bool line_of(struct task_read *r, const struct doc_node *value, size_t len_max, struct str *out)
+bool task_line(struct task_read *r, const struct doc_node *value, size_t len_max, struct str *out)
 {
     struct str text;
     if (!node_str(&r->context, value, r->key, &text))
@@ -50,8 +38,7 @@ static bool line_of(struct task_read *r, const struct doc_node *value, size_t le
     return true;
 }
 
-/* lines_of: a list of them, or a single one; at most n_max. */
-static bool lines_of(struct task_read *r, const struct doc_node *value, size_t n_max, struct workflow_words *out)
+bool task_lines(struct task_read *r, const struct doc_node *value, size_t n_max, struct workflow_words *out)
 {
     bool list = value->kind == NODE_SEQUENCE, ok = true;
     size_t n = list ? value->n : 1;
@@ -62,17 +49,86 @@ static bool lines_of(struct task_read *r, const struct doc_node *value, size_t n
         return node_fault(&r->context, value, "'%s' must have at most %zu items, not %zu", r->key, n_max, n);
     struct str *items = ARENA_ARRAY(r->context.arena, struct str, n + 1);
     for (size_t i = 0; i < n; i++)
-        ok = line_of(r, list ? value->items[i] : value, LINE_MAX, &items[i]) && ok;
+        ok = task_line(r, list ? value->items[i] : value, TASK_LINE_MAX, &items[i]) && ok;
     if (ok)
         *out = (struct workflow_words){ items, n };
     return ok;
 }
 
+/* -- forms: values of one shape, which task_doc.def writes into a member of the task -- */
+
+void *task_member(const struct task_read *r)
+{
+    return (char *)r->task + r->form->offset;
+}
+
+bool form_truth(struct task_read *r, const struct doc_node *value)
+{
+    return node_bool(&r->context, value, r->key, task_member(r));
+}
+
+bool form_integer(struct task_read *r, const struct doc_node *value)
+{
+    return node_i64(&r->context, value, r->key, r->form->min, r->form->max, task_member(r));
+}
+
+bool form_line(struct task_read *r, const struct doc_node *value)
+{
+    return task_line(r, value, TASK_LINE_MAX, task_member(r));
+}
+
+static bool duration_of(struct task_read *r, const struct doc_node *value, const char *what, int64_t min_ms,
+    int64_t max_ms, int64_t *out_ms)
+{
+    int64_t ms;
+    if (!node_duration(&r->context, value, what, &ms))
+        return false;
+    if (ms < min_ms || ms > max_ms)
+        return node_fault(&r->context, value, "'%s' must be from %s to %s, not %.*s", what, duration_format(min_ms).z,
+            duration_format(max_ms).z, STR_ARG(diag_shown(value->text)));
+    *out_ms = ms;
+    return true;
+}
+
+bool form_duration(struct task_read *r, const struct doc_node *value)
+{
+    return duration_of(r, value, r->key, r->form->min, r->form->max, task_member(r));
+}
+
+/* form_template: text with {archive} {rev} {name} {variant} in it. */
+bool form_template(struct task_read *r, const struct doc_node *value)
+{
+    static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 },
+        { "queue", 5 } };
+    size_t n = r->place == TASK_IN_QUEUE ? 5 : 4;
+    struct str text, rest;
+    if (!task_line(r, value, TEMPLATE_MAX, &text))
+        return false;
+    for (rest = text; str_index(rest, '{') >= 0;) {
+        rest = str_sub(rest, (size_t)str_index(rest, '{') + 1, rest.len);
+        ptrdiff_t end = str_index(rest, '}');
+        struct str word = str_sub(rest, 0, end < 0 ? 0 : (size_t)end);
+        bool known = false;
+        for (size_t i = 0; i < n; i++)
+            known = known || str_eq(word, words[i]);
+        if (known)
+            continue;
+        node_fault(&r->context, value, "'%s' may use {archive}, {rev}, {name} and {variant}, not {%.*s}", r->key,
+            STR_ARG(diag_shown(word)));
+        diag_suggest_closest(r->context.diags, word, words, n);
+        return false;
+    }
+    *(struct str *)task_member(r) = text;
+    return true;
+}
+
+/* -- names, and what is run -- */
+
 bool value_name(struct task_read *r, const struct doc_node *value)
 {
     struct err err = { 0 };
     struct str name;
-    if (!line_of(r, value, LINE_MAX, &name))
+    if (!task_line(r, value, TASK_LINE_MAX, &name))
         return false;
     bool commit = r->place != TASK_IN_QUEUE && str_eqz(name, "COMMIT");
     if (commit ? !name_check(name, "task", &err) : !name_check_new(name, "task", &err))
@@ -85,7 +141,7 @@ bool value_queue(struct task_read *r, const struct doc_node *value)
 {
     struct err err = { 0 };
     struct str name;
-    if (!line_of(r, value, LINE_MAX, &name))
+    if (!task_line(r, value, TASK_LINE_MAX, &name))
         return false;
     if (!name_check_new(name, "queue", &err))
         return node_fault(&r->context, value, "%s", err.text);
@@ -93,149 +149,10 @@ bool value_queue(struct task_read *r, const struct doc_node *value)
     return true;
 }
 
-/* -- references: those of posted tasks are resolved by whoever has all tasks of the call -- */
-
-bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct doc_node *node)
-{
-    if (read->n_refs < WORKFLOW_REFS_MAX) {
-        read->n_refs++;
-        return false;
-    }
-    if (!read->refs_over)
-        node_fault(context, node, "the workflow has more than %d references between tasks", WORKFLOW_REFS_MAX);
-    read->refs_over = true;
-    return true;
-}
-
-struct workflow_ref *workflow_ref_add(struct workflow_read *read, const struct node_context *context,
-    const struct doc_node *node, struct workflow_refs *refs)
-{
-    if (workflow_refs_full(read, context, node))
-        return NULL;
-    struct workflow_ref *ref = ARENA_PUSH(read->arena, refs->items, refs->n, refs->cap);
-    ref->place = workflow_place_of(context, node);
-    return ref;
-}
-
-/* ref_text: NAME, NAME[k=v], PREV, PREV:NAME. */
-static bool ref_text(struct task_read *r, const struct doc_node *node, struct workflow_ref *ref)
-{
-    struct str text;
-    struct err err = { 0 };
-    if (!line_of(r, node, KEY_BYTES_MAX, &text))
-        return false;
-    if (str_eqz(text, "PREV")) {
-        ref->prev = true;
-        return true; /* the name is filled in when it is known */
-    }
-    if (str_starts(text, STR("PREV:"))) {
-        ref->prev = true;
-        text = str_sub(text, 5, text.len);
-    }
-    ptrdiff_t bracket = str_index(text, '[');
-    if (bracket >= 0) {
-        if (text.ptr[text.len - 1] != ']')
-            return node_fault(&r->context, node, "'%.*s': ']' is missing at the end", STR_ARG(diag_shown(text)));
-        ref->variant = str_sub(text, (size_t)bracket + 1, text.len - 1);
-        text = str_sub(text, 0, (size_t)bracket);
-        if (!variant_check(ref->variant, &err))
-            return node_fault(&r->context, node, "%s", err.text);
-    }
-    if (!name_check(text, "task", &err))
-        return node_fault(&r->context, node, "%s", err.text);
-    ref->name = text;
-    return true;
-}
-
-static bool ref_of(struct task_read *r, const struct doc_node *node, bool mapping_allowed, struct workflow_refs *refs)
-{
-    static const struct str words[] = { { "success", 7 }, { "finished", 8 } };
-    struct workflow_ref ref = { 0 };
-    const struct doc_node *name = node;
-    if (node->kind == NODE_MAPPING && mapping_allowed) {
-        struct node_reader reader;
-        size_t on;
-        if (!node_read_begin(&reader, &r->context, node, r->key))
-            return false;
-        name = node_read_any(&reader, "task");
-        if (node_read_choice(&reader, "on", words, 2, &on))
-            ref.on = on == 0 ? WORKFLOW_ON_SUCCESS : WORKFLOW_ON_FINISHED;
-        node_read_end(&reader);
-        if (name == NULL)
-            return node_fault(&r->context, node, "'task' is missing: which task does this mean?");
-    }
-    if (!ref_text(r, name, &ref))
-        return false;
-    ref.place = workflow_place_of(&r->context, name);
-    struct workflow_ref *added = workflow_ref_add(r->read, &r->context, name, refs);
-    if (added != NULL)
-        *added = ref;
-    return added != NULL;
-}
-
-static bool refs_of(struct task_read *r, const struct doc_node *value, bool mapping_allowed, struct workflow_refs *refs)
-{
-    bool ok = true;
-    if (value->kind != NODE_SEQUENCE)
-        return ref_of(r, value, mapping_allowed, refs);
-    for (size_t i = 0; i < value->n; i++)
-        ok = ref_of(r, value->items[i], mapping_allowed, refs) && ok;
-    return ok;
-}
-
-bool value_depends(struct task_read *r, const struct doc_node *value)
-{
-    r->depends = value;
-    if (r->place == TASK_IN_QUEUE)
-        return true;
-    return refs_of(r, value, true, &r->task->depends);
-}
-
-bool value_after(struct task_read *r, const struct doc_node *value)
-{
-    r->after = value;
-    if (r->place == TASK_IN_QUEUE)
-        return true;
-    size_t before = r->task->after.n;
-    if (!refs_of(r, value, true, &r->task->after))
-        return false;
-    for (size_t i = before; i < r->task->after.n; i++) {
-        struct workflow_ref *ref = &r->task->after.items[i];
-        if (ref->on != WORKFLOW_ON_SUCCESS)
-            continue;
-        diag_error(
-            r->context.diags, workflow_diag_place(r->read, ref->place), "'after' waits for the end, whatever it is");
-        diag_suggest(r->context.diags, "write it in 'depends'");
-    }
-    return true;
-}
-
-bool value_cancels(struct task_read *r, const struct doc_node *value)
-{
-    r->cancels = value;
-    if (r->place == TASK_IN_QUEUE)
-        return true;
-    return refs_of(r, value, false, &r->task->cancels);
-}
-
-bool value_blocked_by(struct task_read *r, const struct doc_node *value)
-{
-    struct workflow_refs refs = { 0 }; /* what the defaults say is replaced */
-    bool ok = refs_of(r, value, false, &refs);
-    for (size_t i = 0; i < refs.n; i++)
-        if (refs.items[i].prev)
-            ok = diag_error(r->context.diags, workflow_diag_place(r->read, refs.items[i].place),
-                "'blocked_by' takes names of tasks: it counts in every revision");
-    r->task->blocked_by = refs;
-    return ok;
-}
-
-/* -- what is run -- */
-
 bool value_image(struct task_read *r, const struct doc_node *value)
 {
     struct str image;
-    if (!line_of(r, value, IMAGE_MAX, &image))
+    if (!task_line(r, value, IMAGE_MAX, &image))
         return false;
     if (image.ptr[0] == '-' || str_index(image, ' ') >= 0)
         return node_fault(
@@ -305,17 +222,12 @@ bool value_script(struct task_read *r, const struct doc_node *value)
 bool value_shell(struct task_read *r, const struct doc_node *value)
 {
     struct str shell;
-    if (!line_of(r, value, LINE_MAX, &shell))
+    if (!task_line(r, value, TASK_LINE_MAX, &shell))
         return false;
     if (shell.ptr[0] == '-')
         return node_fault(&r->context, value, "'shell' must name a program");
     r->task->shell = shell;
     return true;
-}
-
-bool value_checkout(struct task_read *r, const struct doc_node *value)
-{
-    return node_bool(&r->context, value, r->key, &r->task->checkout);
 }
 
 static bool env_name_is_valid(struct str name)
@@ -380,7 +292,7 @@ bool value_labels(struct task_read *r, const struct doc_node *value)
         struct str text = { 0 };
         if (!name_is_valid(key->text))
             ok = node_fault(&r->context, key, "'%.*s' can't be the name of a label", STR_ARG(diag_shown(key->text)));
-        else if (line_of(r, value->pairs[i].value, NAME_CHARS_MAX, &text))
+        else if (task_line(r, value->pairs[i].value, NAME_CHARS_MAX, &text))
             labels.items[labels.n++] = (struct label){ key->text, text };
         else
             ok = false;
@@ -389,33 +301,10 @@ bool value_labels(struct task_read *r, const struct doc_node *value)
     return ok;
 }
 
-static bool duration_of(struct task_read *r, const struct doc_node *value, const char *what, int64_t min_ms,
-    int64_t max_ms, int64_t *out_ms)
-{
-    int64_t ms;
-    if (!node_duration(&r->context, value, what, &ms))
-        return false;
-    if (ms < min_ms || ms > max_ms)
-        return node_fault(&r->context, value, "'%s' must be from %s to %s, not %.*s", what, duration_format(min_ms).z,
-            duration_format(max_ms).z, STR_ARG(diag_shown(value->text)));
-    *out_ms = ms;
-    return true;
-}
-
-bool value_timeout(struct task_read *r, const struct doc_node *value)
-{
-    return duration_of(r, value, r->key, 1, 365 * DAY_MS, &r->task->timeout_ms);
-}
-
-bool value_grace(struct task_read *r, const struct doc_node *value)
-{
-    return duration_of(r, value, r->key, 0, DAY_MS, &r->task->grace_ms);
-}
-
 bool value_not_before(struct task_read *r, const struct doc_node *value)
 {
     struct str text;
-    if (!line_of(r, value, LINE_MAX, &text))
+    if (!task_line(r, value, TASK_LINE_MAX, &text))
         return false;
     if (!when_parse(text, &r->task->not_before))
         return node_fault(&r->context, value,
@@ -526,7 +415,7 @@ bool value_paths(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_words paths;
     bool ok = true;
-    if (!lines_of(r, value, 1000, &paths))
+    if (!task_lines(r, value, 1000, &paths))
         return false;
     for (size_t i = 0; i < paths.n; i++) {
         struct glob glob;
@@ -538,15 +427,10 @@ bool value_paths(struct task_read *r, const struct doc_node *value)
     return ok;
 }
 
-bool value_priority(struct task_read *r, const struct doc_node *value)
-{
-    return node_i64(&r->context, value, r->key, -1000, 1000, &r->task->priority);
-}
-
 bool value_zone(struct task_read *r, const struct doc_node *value)
 {
     struct str zone;
-    if (!line_of(r, value, NAME_CHARS_MAX, &zone))
+    if (!task_line(r, value, NAME_CHARS_MAX, &zone))
         return false;
     if (!name_is_valid(zone))
         return node_fault(&r->context, value, "'zone' must be letters, digits, '.', '_' and '-'");
@@ -558,7 +442,7 @@ bool value_semaphores(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_words names;
     bool ok = true;
-    if (!lines_of(r, value, LIST_MAX, &names))
+    if (!task_lines(r, value, TASK_LIST_MAX, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
         const struct doc_node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
@@ -578,7 +462,7 @@ bool value_artifacts(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_words names;
     bool ok = true;
-    if (!lines_of(r, value, 1000, &names))
+    if (!task_lines(r, value, 1000, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
         const struct doc_node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
@@ -597,248 +481,8 @@ bool value_artifacts(struct task_read *r, const struct doc_node *value)
     return ok;
 }
 
-/* cron_of: "MINUTE HOUR DAY MONTH WEEKDAY" or {cron, tz}. */
-static bool cron_of(struct task_read *r, const struct doc_node *node, struct workflow_cron *out)
-{
-    struct str text, timezone = { 0 };
-    const struct doc_node *at = node, *timezone_at = NULL;
-    if (node->kind == NODE_MAPPING) {
-        struct node_reader reader;
-        if (!node_read_begin(&reader, &r->context, node, r->key))
-            return false;
-        at = node_read_any(&reader, "cron");
-        timezone_at = node_read_any(&reader, "tz");
-        node_read_end(&reader);
-        if (at == NULL)
-            return node_fault(&r->context, node, "'cron' is missing: five fields, minute hour day month weekday");
-    }
-    if (!node_str(&r->context, at, r->key, &text) ||
-        (timezone_at != NULL && !node_str(&r->context, timezone_at, "tz", &timezone)))
-        return false;
-    struct cron cron;
-    struct cron_fault fault;
-    if (!cron_parse(text, r->task->name, &cron, &fault))
-        return node_fault(&r->context, at, "'%s' at '%.*s': %s", r->key,
-            STR_ARG(diag_shown(str_sub(text, fault.at, text.len))), fault.text);
-    bool known = timezone_at == NULL || (timezone_name_is_valid(timezone) &&
-                                            (r->read->input->timezone_is_known == NULL ||
-                                                r->read->input->timezone_is_known(r->read->input->context, timezone)));
-    if (!known) {
-        node_fault(&r->context, timezone_at, "there is no time zone '%.*s'", STR_ARG(diag_shown(timezone)));
-        diag_suggest(r->context.diags, "write a name of the tz database, such as UTC, Europe/Berlin or Asia/Tokyo");
-        return false;
-    }
-    *out = (struct workflow_cron){ text, timezone, workflow_place_of(&r->context, at) };
-    return true;
-}
-
-static bool crons_of(struct task_read *r, const struct doc_node *value, struct workflow_crons *out)
-{
-    bool list = value->kind == NODE_SEQUENCE, ok = true;
-    size_t n = list ? value->n : 1;
-    if (n == 0 || n > LIST_MAX)
-        return node_fault(&r->context, value, "'%s' must have 1 to %d items, not %zu", r->key, LIST_MAX, n);
-    struct workflow_cron *items = ARENA_ARRAY(r->context.arena, struct workflow_cron, n);
-    for (size_t i = 0; i < n; i++)
-        ok = cron_of(r, list ? value->items[i] : value, &items[i]) && ok;
-    if (ok)
-        *out = (struct workflow_crons){ items, n };
-    return ok;
-}
-
-bool value_schedule(struct task_read *r, const struct doc_node *value)
-{
-    r->schedule = value;
-    return crons_of(r, value, &r->task->schedule);
-}
-
-bool value_freeze(struct task_read *r, const struct doc_node *value)
-{
-    return crons_of(r, value, &r->task->freeze);
-}
-
-bool value_window(struct task_read *r, const struct doc_node *value)
-{
-    return crons_of(r, value, &r->task->window);
-}
-
-/* trigger_of: a word, or {message: NAME}. */
-static bool trigger_of(struct task_read *r, const struct doc_node *node, unsigned *triggers, struct str *message)
-{
-    static const struct str words[] = { { "commit", 6 }, { "manual", 6 }, { "schedule", 8 }, { "message", 7 } };
-    static const unsigned bits[] = { TRIGGER_COMMIT, TRIGGER_MANUAL, TRIGGER_SCHEDULE, TRIGGER_MESSAGE };
-    size_t word;
-    if (node->kind == NODE_MAPPING) {
-        struct node_reader reader;
-        struct err err = { 0 };
-        if (!node_read_begin(&reader, &r->context, node, r->key))
-            return false;
-        const struct doc_node *name = node_read_any(&reader, "message");
-        node_read_end(&reader);
-        if (name == NULL)
-            return node_fault(&r->context, node, "'message' is missing: which message starts the task?");
-        if (!line_of(r, name, LINE_MAX, message))
-            return false;
-        if (!name_check(*message, "message", &err))
-            return node_fault(&r->context, name, "%s", err.text);
-        *triggers |= TRIGGER_MESSAGE;
-        return true;
-    }
-    if (!node_choice(&r->context, node, r->key, words, 4, &word))
-        return false;
-    if (bits[word] == TRIGGER_MESSAGE) {
-        node_fault(&r->context, node, "which message starts the task?");
-        diag_suggest(r->context.diags, "write {message: NAME}");
-        return false;
-    }
-    *triggers |= bits[word];
-    return true;
-}
-
-bool value_on(struct task_read *r, const struct doc_node *value)
-{
-    bool list = value->kind == NODE_SEQUENCE, ok = true;
-    size_t n = list ? value->n : 1, n_messages = 0;
-    unsigned triggers = 0;
-    r->on = value;
-    if (n == 0 || n > LIST_MAX)
-        return node_fault(&r->context, value, "'on' must have 1 to %d items, not %zu", LIST_MAX, n);
-    struct str *messages = ARENA_ARRAY(r->context.arena, struct str, n);
-    for (size_t i = 0; i < n; i++) {
-        struct str message = { 0 };
-        ok = trigger_of(r, list ? value->items[i] : value, &triggers, &message) && ok;
-        if (message.len > 0)
-            messages[n_messages++] = message;
-    }
-    r->task->triggers = triggers;
-    r->task->messages = (struct workflow_words){ messages, n_messages };
-    return ok;
-}
-
 bool value_detached(struct task_read *r, const struct doc_node *value)
 {
     r->detached = value;
     return node_bool(&r->context, value, r->key, &r->task->detached);
-}
-
-bool value_allow_failure(struct task_read *r, const struct doc_node *value)
-{
-    return node_bool(&r->context, value, r->key, &r->task->allow_failure);
-}
-
-bool value_collapse(struct task_read *r, const struct doc_node *value)
-{
-    return node_bool(&r->context, value, r->key, &r->task->collapse);
-}
-
-/* -- policies -- */
-
-/* template_of: text with {archive} {rev} {name} {variant} in it. */
-static bool template_of(struct task_read *r, const struct doc_node *value, struct str *out)
-{
-    static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 },
-        { "queue", 5 } };
-    size_t n = r->place == TASK_IN_QUEUE ? 5 : 4;
-    struct str text, rest;
-    if (!line_of(r, value, TEMPLATE_MAX, &text))
-        return false;
-    for (rest = text; str_index(rest, '{') >= 0;) {
-        rest = str_sub(rest, (size_t)str_index(rest, '{') + 1, rest.len);
-        ptrdiff_t end = str_index(rest, '}');
-        struct str word = str_sub(rest, 0, end < 0 ? 0 : (size_t)end);
-        bool known = false;
-        for (size_t i = 0; i < n; i++)
-            known = known || str_eq(word, words[i]);
-        if (known)
-            continue;
-        node_fault(&r->context, value, "'%s' may use {archive}, {rev}, {name} and {variant}, not {%.*s}", r->key,
-            STR_ARG(diag_shown(word)));
-        diag_suggest_closest(r->context.diags, word, words, n);
-        return false;
-    }
-    *out = text;
-    return true;
-}
-
-bool value_unique(struct task_read *r, const struct doc_node *value)
-{
-    return template_of(r, value, &r->task->unique);
-}
-
-bool value_concurrency(struct task_read *r, const struct doc_node *value)
-{
-    return template_of(r, value, &r->task->concurrency);
-}
-
-static bool axis_of(struct task_read *r, const struct node_pair *pair, struct workflow_axis *out)
-{
-    struct str shown = diag_shown(pair->key->text);
-    if (!name_is_valid(pair->key->text))
-        return node_fault(&r->context, pair->key, "'%.*s' can't be the name of an axis", STR_ARG(shown));
-    if (pair->value->kind != NODE_SEQUENCE || pair->value->n == 0)
-        return node_fault(&r->context, pair->value, "'%.*s' must be a list of values", STR_ARG(shown));
-    out->name = pair->key->text;
-    if (!lines_of(r, pair->value, WORKFLOW_VARIANTS_MAX, &out->values))
-        return false;
-    for (size_t i = 0; i < out->values.n; i++) {
-        struct err err = { 0 };
-        struct str variant = str_fmt(r->context.arena, "%.*s=%.*s", STR_ARG(out->name), STR_ARG(out->values.items[i]));
-        if (!variant_check(variant, &err))
-            return node_fault(&r->context, pair->value->items[i], "%s", err.text);
-    }
-    return true;
-}
-
-/* rows_of: include and exclude: a list of mappings axis: value. */
-static bool rows_of(
-    struct task_read *r, const struct doc_node *value, const char *what, struct workflow_pairs **out, size_t *out_n)
-{
-    bool ok = true;
-    if (value->kind != NODE_SEQUENCE || value->n > WORKFLOW_VARIANTS_MAX)
-        return node_fault(
-            &r->context, value, "'%s' must be a list of at most %d mappings", what, WORKFLOW_VARIANTS_MAX);
-    struct workflow_pairs *rows = ARENA_ARRAY(r->context.arena, struct workflow_pairs, value->n + 1);
-    for (size_t i = 0; i < value->n; i++) {
-        const struct doc_node *row = value->items[i];
-        if (row->kind != NODE_MAPPING || row->n == 0) {
-            ok = node_fault(&r->context, row, "'%s' must be a list of mappings, such as {os: a}", what);
-            continue;
-        }
-        rows[i].items = ARENA_ARRAY(r->context.arena, struct label, row->n);
-        for (size_t k = 0; k < row->n; k++) {
-            struct str text = { 0 };
-            ok = line_of(r, row->pairs[k].value, NAME_CHARS_MAX, &text) && ok;
-            rows[i].items[rows[i].n++] = (struct label){ row->pairs[k].key->text, text };
-        }
-    }
-    *out = rows;
-    *out_n = value->n;
-    return ok;
-}
-
-bool value_matrix(struct task_read *r, const struct doc_node *value)
-{
-    struct workflow_matrix matrix = { 0 };
-    bool ok = true;
-    size_t variants = 1;
-    if (value->kind != NODE_MAPPING || value->n == 0 || value->n > AXES_MAX + 2)
-        return node_fault(
-            &r->context, value, "'matrix' must be a mapping of 1 to %d axes, each a list of values", AXES_MAX);
-    matrix.axes = ARENA_ARRAY(r->context.arena, struct workflow_axis, value->n);
-    for (size_t i = 0; i < value->n; i++) {
-        const struct node_pair *pair = &value->pairs[i];
-        if (str_eqz(pair->key->text, "exclude")) {
-            ok = rows_of(r, pair->value, "exclude", &matrix.exclude, &matrix.n_exclude) && ok;
-        } else if (str_eqz(pair->key->text, "include")) {
-            ok = rows_of(r, pair->value, "include", &matrix.include, &matrix.n_include) && ok;
-        } else if (axis_of(r, pair, &matrix.axes[matrix.n_axes])) {
-            variants *= matrix.axes[matrix.n_axes++].values.n;
-            if (variants > WORKFLOW_VARIANTS_MAX)
-                return node_fault(&r->context, value, "'matrix' has more than %d combinations", WORKFLOW_VARIANTS_MAX);
-        } else {
-            ok = false;
-        }
-    }
-    r->task->matrix = matrix;
-    return ok;
 }

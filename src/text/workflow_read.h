@@ -36,7 +36,8 @@ struct task_read {              /* one mapping of task keys: a task, or a file's
     enum task_place place;
     struct node_context context;
     struct workflow_task *task;
-    const char *key; /* the key whose value is being read */
+    const char *key; /* the key whose value is being read, and its form */
+    const struct task_form *form;
     /* where these stand in the task itself; NULL: they don't */
     const struct doc_node *on, *schedule, *detached, *command, *script, *depends, *after, *cancels;
 };
@@ -44,10 +45,46 @@ struct task_read {              /* one mapping of task keys: a task, or a file's
 /* task_read_keys: all keys of the mapping, as far as they may stand there, into r->task. */
 void task_read_keys(struct task_read *r, const struct doc_node *mapping);
 
-/* Values, by key; false: a fault was added. */
-#define KEY(name, where, flags, schema, sentence) bool value_##name(struct task_read *r, const struct doc_node *value);
+#define DAY_MS ((int64_t)24 * 3600 * 1000)
+
+/* task_form: how the value of a key is read. `read` returns false when it has added a fault. */
+struct task_form {
+    bool (*read)(struct task_read *r, const struct doc_node *value);
+    size_t offset;    /* of the member of struct workflow_task; of the forms below */
+    int64_t min, max; /* of integers, and of durations in ms */
+};
+bool form_truth(struct task_read *r, const struct doc_node *value);
+bool form_integer(struct task_read *r, const struct doc_node *value);
+bool form_line(struct task_read *r, const struct doc_node *value);
+bool form_duration(struct task_read *r, const struct doc_node *value);
+bool form_template(struct task_read *r, const struct doc_node *value);
+bool form_minutes(struct task_read *r, const struct doc_node *value);
+void *task_member(const struct task_read *r);
+
+/* The readers of single keys: value_NAME. */
+#define OWN(name) bool value_##name(struct task_read *r, const struct doc_node *value);
+#define TRUTH_IN(member)
+#define INTEGER_IN(member, min, max)
+#define LINE_IN(member)
+#define DURATION_IN(member, min, max)
+#define TEMPLATE_IN(member)
+#define MINUTES_IN(member)
+#define KEY(name, where, flags, form, schema, sentence) form
 #include "text/task_doc.def"
 #undef KEY
+#undef OWN
+#undef TRUTH_IN
+#undef INTEGER_IN
+#undef LINE_IN
+#undef DURATION_IN
+#undef TEMPLATE_IN
+#undef MINUTES_IN
+
+/* task_line: a string of one line, not empty, without control characters. task_lines: a list of at most n_max of
+ * them; in a workflow also a single one. */
+enum { TASK_LINE_MAX = 1000, TASK_LIST_MAX = 64 };
+bool task_line(struct task_read *r, const struct doc_node *value, size_t len_max, struct str *out);
+bool task_lines(struct task_read *r, const struct doc_node *value, size_t n_max, struct workflow_words *out);
 
 /* workflow_refs_full: counts one more; true past WORKFLOW_REFS_MAX (said once, at the node). */
 bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct doc_node *node);
