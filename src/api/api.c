@@ -31,7 +31,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
     api->events_check = (struct loop_timer){ .due = events_check_due, .owner = api };
     api->token_expiry = (struct loop_timer){ .due = auth_expiry_due, .owner = api };
-    api->waiting_check = (struct loop_timer){ .due = wait_for_commit_due, .owner = api };
+    api->waits.check = (struct loop_timer){ .due = wait_for_commit_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
@@ -48,13 +48,13 @@ struct api *api_new(const struct api_config *config, struct err *err)
         return NULL;
     }
     api->uploads = uploads_new(api);
-    beside_begin(api);
+    read_threads_begin(api);
     return api;
 }
 
 void api_threads_end(struct api *api)
 {
-    beside_stop(api->beside);
+    read_threads_stop(api->read_threads);
     retention_stop(api->retention);
 }
 
@@ -63,7 +63,7 @@ void api_free(struct api *api)
     if (api == NULL)
         return;
     background_release(api);
-    beside_free(api->beside);
+    read_threads_free(api->read_threads);
     retention_free(api->retention);
     uploads_free(api->uploads);
     servers_end(api);
@@ -83,7 +83,7 @@ void api_free(struct api *api)
     loop_disarm(api->config.loop, &api->heartbeat);
     loop_disarm(api->config.loop, &api->log_check);
     loop_disarm(api->config.loop, &api->events_check);
-    loop_disarm(api->config.loop, &api->waiting_check);
+    loop_disarm(api->config.loop, &api->waits.check);
     loop_disarm(api->config.loop, &api->token_expiry);
     names_release(api);
     posted_workflows_release(api);

@@ -146,7 +146,7 @@ static void archive_told(struct call *call)
 {
     if (call->api->config.watch != NULL)
         watch_archive_told(call->api->config.watch, call->state);
-    call_beside(call, archive_show);
+    call_on_thread(call, archive_show);
 }
 
 static void archive_read_new(struct call *call)
@@ -155,7 +155,7 @@ static void archive_read_new(struct call *call)
     if (!call_archive(call, view))
         return;
     call->state = view;
-    call_home(call, archive_told);
+    call_on_loop(call, archive_told);
 }
 
 static void archive_added(struct call *call)
@@ -163,7 +163,7 @@ static void archive_added(struct call *call)
     watch_tell(call, call->command.in.archive_add.name);
     call->arg = call->command.in.archive_add.name;
     call->on_release = NULL; /* the probe is over */
-    call_beside(call, archive_read_new);
+    call_on_thread(call, archive_read_new);
 }
 
 static void post_release(struct call *call)

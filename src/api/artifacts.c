@@ -284,7 +284,7 @@ void serve_artifacts_post(struct call *call)
     upload_name(piece->name, piece->upload.name);
     call->state = piece;
     if (good)
-        call_home(call, piece_take);
+        call_on_loop(call, piece_take);
     else
         call_problem(call);
 }
@@ -318,8 +318,8 @@ static void step_run(struct call *call)
                        left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES, &stream->out, &call->err) &&
                    (left == 0 || stream->out.len > 0);
     stream->offset += (int64_t)stream->out.len;
-    if (call->beside != NULL)
-        call_home(call, step_home);
+    if (call->on_thread != NULL)
+        call_on_loop(call, step_home);
 }
 
 /* step_send: false: that was the end, and the stream is gone. */
@@ -347,7 +347,7 @@ static void pump(struct artifact_stream *stream)
     stream->pumping = true;
     while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
         stream->woken = false;
-        if (call_moves(call, step_run))
+        if (call_moved(call, step_run))
             return; /* step_home goes on */
         step_run(call);
         if (!step_send(stream))
@@ -476,7 +476,7 @@ void serve_artifacts_get(struct call *call)
     bool small = left <= (int64_t)PIECE_BYTES; /* what fits one piece is answered with its length */
     if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES, &stream->out,
             &call->err))
-        call_home(call, small ? small_answer : stream_open);
+        call_on_loop(call, small ? small_answer : stream_open);
     else
         call_problem(call); /* before the answer begins: it may have to be another one */
 }

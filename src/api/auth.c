@@ -31,13 +31,13 @@ void auth_token_hash(struct str token, uint8_t out[32])
 
 void auth_release(struct api *api)
 {
-    smap_release(&api->tenants);
-    arena_release(&api->tenants_arena);
+    smap_release(&api->tenants.by_name);
+    arena_release(&api->tenants.arena);
 }
 
 bool tenants_current(const struct api *api)
 {
-    return api->tenants_known && api->tenants_version == engine_site_version(api->config.engine);
+    return api->tenants.known && api->tenants.version == engine_site_version(api->config.engine);
 }
 
 /* tenants_take: what stands in these keys; their texts are the tenants' arena's. */
@@ -46,25 +46,25 @@ static bool tenants_take(struct api *api, const struct site_read *site, struct e
     struct conf_tenants conf = { 0 };
     for (size_t i = 0; i < site->n; i++)
         if (str_eqz(site->keys[i].name, "tenants") &&
-            !conf_tenants_parse(site->keys[i].body, &api->tenants_arena, &conf))
+            !conf_tenants_parse(site->keys[i].body, &api->tenants.arena, &conf))
             return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
     for (size_t i = 0; i < conf.n; i++) {
-        struct api_tenant *tenant = ARENA_NEW(&api->tenants_arena, struct api_tenant);
+        struct api_tenant *tenant = ARENA_NEW(&api->tenants.arena, struct api_tenant);
         tenant->requests = conf.items[i].quotas[QUOTA_requests];
         tenant->files = conf.items[i].quotas[QUOTA_files];
         tenant->runs_limited = conf.items[i].quotas[QUOTA_running] >= 0;
-        smap_put(&api->tenants, conf.items[i].name, tenant);
+        smap_put(&api->tenants.by_name, conf.items[i].name, tenant);
     }
-    api->tenants_version = site->version;
-    api->tenants_known = true;
+    api->tenants.version = site->version;
+    api->tenants.known = true;
     return true;
 }
 
 static void tenants_forget(struct api *api)
 {
-    smap_clear(&api->tenants);
-    arena_reset(&api->tenants_arena);
-    api->tenants_known = false;
+    smap_clear(&api->tenants.by_name);
+    arena_reset(&api->tenants.arena);
+    api->tenants.known = false;
 }
 
 /* When the engine says that the site's keys changed. */
@@ -74,20 +74,20 @@ bool tenants_refresh(struct api *api, struct err *err)
     if (tenants_current(api))
         return true;
     /* it has waited for them (call_misses): those that were known last hold until others are */
-    if (api->beside != NULL)
-        return api->tenants_known ||
+    if (api->read_threads != NULL)
+        return api->tenants.known ||
                err_set(err, ERR_unavailable, "the store can't be read: it isn't known yet who the tenants are");
     tenants_forget(api);
-    return reader_site(api->config.reader, &api->tenants_arena, &site.keys, &site.n, err) &&
+    return reader_site(api->config.reader, &api->tenants.arena, &site.keys, &site.n, err) &&
            tenants_take(api, &site, err);
 }
 
-bool site_look(struct api *hand, struct arena *arena, void *out)
+bool site_look(struct api *own, struct arena *arena, void *out)
 {
     struct site_read *site = out;
     struct err ignored = { .code = ERR_none };
-    site->version = engine_site_version(hand->config.engine);
-    return reader_site(hand->config.reader, arena, &site->keys, &site->n, &ignored);
+    site->version = engine_site_version(own->config.engine);
+    return reader_site(own->config.reader, arena, &site->keys, &site->n, &ignored);
 }
 
 void site_looked(struct api *api, void *out)
@@ -96,7 +96,7 @@ void site_looked(struct api *api, void *out)
     struct err err = { .code = ERR_none };
     tenants_forget(api);
     for (size_t i = 0; i < site->n; i++)
-        site->keys[i].body = str_dup(&api->tenants_arena, site->keys[i].body);
+        site->keys[i].body = str_dup(&api->tenants.arena, site->keys[i].body);
     if (!tenants_take(api, site, &err))
         log_warn("site.unreadable", "error=%s", log_quote(str_of(err.text)).z);
     wait_for_commit_check(api);
@@ -185,7 +185,7 @@ static bool job_check(struct call *call, struct fence fence, bool *out_waits)
     struct call_asker *asker = asker_of(call);
     if (asker->fence.task == 0) {
         asker->fence = fence;
-        *out_waits = call->api->beside != NULL;
+        *out_waits = call->api->read_threads != NULL;
         if (*out_waits)
             call_read(call, asker_read, call_serve);
         else
@@ -197,9 +197,9 @@ static bool job_check(struct call *call, struct fence fence, bool *out_waits)
 static bool lanes_check(struct call *call, struct str tenant, bool *out_waits)
 {
     struct call_asker *asker = asker_of(call);
-    if (!str_eq(asker->tenant, tenant) || call->api->beside == NULL) {
+    if (!str_eq(asker->tenant, tenant) || call->api->read_threads == NULL) {
         asker->tenant = str_dup(&call->arena, tenant);
-        *out_waits = call->api->beside != NULL;
+        *out_waits = call->api->read_threads != NULL;
         if (*out_waits)
             call_read(call, asker_read, call_serve);
         else
@@ -338,7 +338,8 @@ static bool tenant_check(struct call *call)
         return false;
     }
     bool waits = false;
-    if (!str_eqz(name, TENANT_DEFAULT) && smap_find(&call->api->tenants, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
+    if (!str_eqz(name, TENANT_DEFAULT) &&
+        smap_find(&call->api->tenants.by_name, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
         !engine_tenant_has_token(call->api->config.engine, name) && !lanes_check(call, name, &waits)) {
         if (waits || call_follows(call))
             return false;
@@ -355,7 +356,8 @@ static bool tenant_check(struct call *call)
 /* rate_check: requests of a tenant by the second, at this server; not those of executors, whose leases hang on them. */
 static bool rate_check(struct call *call, unsigned needed)
 {
-    struct api_tenant *tenant = call->api->tenants.n > 0 ? smap_find(&call->api->tenants, call->actor.tenant) : NULL;
+    struct api_tenant *tenant =
+        call->api->tenants.by_name.n > 0 ? smap_find(&call->api->tenants.by_name, call->actor.tenant) : NULL;
     if (tenant == NULL || tenant->requests < 0 || needed == SCOPE_EXECUTE)
         return true;
     int64_t second = loop_now(call->api->config.loop) / 1000;
@@ -436,7 +438,7 @@ static void streams_cut(struct api *api)
     for (struct list_node *node = api->calls.first, *next; node != NULL; node = next) {
         struct call *call = CONTAINER_OF(node, struct call, node);
         next = node->next;
-        if (!call_lasts(call) || call->beside != NULL) /* auth_lasts */
+        if (!call_lasts(call) || call->on_thread != NULL) /* auth_lasts */
             continue;
         if (!call_good(call))
             call_cut(call);

@@ -24,7 +24,7 @@ struct background_thread {
 static size_t background_running(const struct api *api, bool queued)
 {
     size_t n = 0;
-    for (struct list_node *node = api->background.first; node != NULL; node = node->next)
+    for (struct list_node *node = api->background.running.first; node != NULL; node = node->next)
         n += CONTAINER_OF(node, struct background_thread, node)->queued == queued;
     return n;
 }
@@ -41,7 +41,7 @@ static void *background_main(void *argument)
 
 static void background_reap(struct api *api, struct background_thread *thread, bool answer)
 {
-    list_remove(&api->background, &thread->node);
+    list_remove(&api->background.running, &thread->node);
     struct call *call = thread->background.call;
     call->submitted = false;
     if (answer && call->request != NULL)
@@ -55,7 +55,7 @@ static bool background_begin(struct api *api, struct background_thread *thread)
 {
     if (pthread_create(&thread->thread, NULL, background_main, thread) != 0)
         return false;
-    list_append(&api->background, &thread->node);
+    list_append(&api->background.running, &thread->node);
     return true;
 }
 
@@ -72,9 +72,9 @@ static void background_refuse(struct call *call, struct background_thread *threa
 /* waiting_begin: starts queued work while threads are free. */
 static void waiting_begin(struct api *api)
 {
-    while (api->background_waiting.first != NULL && background_running(api, true) < BACKGROUND_MAX) {
+    while (api->background.queued.first != NULL && background_running(api, true) < BACKGROUND_MAX) {
         struct background_thread *thread =
-            CONTAINER_OF(list_take_first(&api->background_waiting), struct background_thread, node);
+            CONTAINER_OF(list_take_first(&api->background.queued), struct background_thread, node);
         if (!background_begin(api, thread))
             background_refuse(thread->background.call, thread);
     }
@@ -83,7 +83,7 @@ static void waiting_begin(struct api *api)
 static void background_woken(void *owner)
 {
     struct api *api = owner;
-    for (struct list_node *node = api->background.first, *next; node != NULL; node = next) {
+    for (struct list_node *node = api->background.running.first, *next; node != NULL; node = next) {
         struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
         next = node->next;
         if (!atomic_load(&thread->over))
@@ -128,13 +128,13 @@ bool background_queue(
     struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
 {
     struct api *api = call->api;
-    if (api->background_waiting.n >= WAITING_MAX) {
+    if (api->background.queued.n >= WAITING_MAX) {
         call_refuse(call, ERR_unavailable, "%d requests with files are waiting already", WAITING_MAX);
         return false;
     }
     struct background_thread *thread = background_make(call, work, done, state);
     thread->queued = true;
-    list_append(&api->background_waiting, &thread->node);
+    list_append(&api->background.queued, &thread->node);
     waiting_begin(api);
     return true;
 }
@@ -145,7 +145,7 @@ void background_release(struct api *api)
 {
     struct timespec until;
     loop_forget(api->config.loop, api);
-    for (struct list_node *node; (node = list_take_first(&api->background_waiting)) != NULL;) {
+    for (struct list_node *node; (node = list_take_first(&api->background.queued)) != NULL;) {
         struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
         thread->background.call->submitted = false;
         call_released(thread->background.call);
@@ -153,14 +153,14 @@ void background_release(struct api *api)
     }
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    while (api->background.first != NULL) {
-        struct background_thread *thread = CONTAINER_OF(api->background.first, struct background_thread, node);
+    while (api->background.running.first != NULL) {
+        struct background_thread *thread = CONTAINER_OF(api->background.running.first, struct background_thread, node);
         if (pthread_timedjoin_np(thread->thread, NULL, &until) == 0) {
             background_reap(api, thread, false);
             continue;
         }
         pthread_detach(thread->thread);
-        list_remove(&api->background, &thread->node);
+        list_remove(&api->background.running, &thread->node);
         list_remove(&api->calls, &thread->background.call->node);
     }
 }

@@ -19,8 +19,8 @@ static void call_gone(struct http_request *request)
     struct call *call = request->user;
     request->gone = NULL;
     request->user = NULL;
-    if (call->beside != NULL) { /* the rest of it isn't ours now */
-        *call->beside = NULL;
+    if (call->on_thread != NULL) { /* the rest of it isn't ours now */
+        *call->on_thread = NULL;
         return;
     }
     call->request = NULL;
@@ -85,16 +85,16 @@ void call_answer_as(
 {
     struct http_request *request = call->request;
     ASSERT(request != NULL);
-    if (call->beside != NULL) {
+    if (call->on_thread != NULL) {
         ASSERT(headers == NULL && body.ptr == call->out.ptr);
-        call->answered = status;
-        call->answer_type = content_type;
+        call->reading.answered = status;
+        call->reading.answer_type = content_type;
         return;
     }
     request->gone = NULL; /* the body is copied: nobody waits for this call any more */
     request->user = NULL;
     call->request = NULL;
-    /* The turn beside the caller's own headers. */
+    /* the turn, and the caller's own headers */
     struct i64_text turn = i64_format(call->turn);
     const char *all[2 * HEADERS_MAX + 3] = { "Weir-Turn", turn.z };
     for (size_t i = 0; headers != NULL && headers[i] != NULL; i++) {
@@ -134,7 +134,7 @@ void call_problem(struct call *call)
     static const char *const bearer[] = { "WWW-Authenticate", "Bearer realm=\"weir\"", NULL };
     static const char *const later[] = { "Retry-After", "1", NULL };
     ASSERT(call->err.code != ERR_none);
-    if (call->beside != NULL || call_missed(call))
+    if (call->on_thread != NULL || call_missed(call))
         return;
     call->api->refused++;
     buf_reset(&call->out);
@@ -186,11 +186,11 @@ void call_stream_break(struct call *call)
 
 struct str call_header(const struct call *call, const char *name)
 {
-    if (call->beside == NULL)
+    if (call->on_thread == NULL)
         return http_header(call->request, name);
-    for (size_t i = 0; i < call->n_headers; i++)
-        if (str_eqz(call->headers[i].name, name))
-            return call->headers[i].value;
+    for (size_t i = 0; i < call->reading.n_headers; i++)
+        if (str_eqz(call->reading.headers[i].name, name))
+            return call->reading.headers[i].value;
     return (struct str){ 0 };
 }
 
@@ -199,7 +199,7 @@ static void command_done(struct command *command)
     struct call *call = CONTAINER_OF(command, struct call, command);
     void (*done)(struct call *) = call->done;
     call->submitted = false;
-    call->read_since = 0; /* what is read of what it did has its own time */
+    call->reading.since = 0; /* what is read of what it did has its own time */
     call->turn = engine_time(call->api->config.engine);
     if (call->request == NULL) {
         call_released(call);
@@ -216,9 +216,9 @@ static void command_done(struct command *command)
 void call_submit(struct call *call, void (*done)(struct call *call))
 {
     struct command *command = &call->command;
-    if (call->beside != NULL) {
-        call->home = done;
-        call->answered = CALL_SUBMITS;
+    if (call->on_thread != NULL) {
+        call->reading.on_loop = done;
+        call->reading.answered = CALL_SUBMITS;
         return;
     }
     command->actor = call->actor;
@@ -301,13 +301,13 @@ static bool param_fault(struct call *call, const char *name, struct str value, c
 bool call_param_str(struct call *call, const char *name, struct str *out)
 {
     struct str value;
-    for (size_t i = 0; i < call->n_params && call->beside != NULL; i++) {
-        if (!str_eqz(call->params[i].name, name))
+    for (size_t i = 0; i < call->reading.n_params && call->on_thread != NULL; i++) {
+        if (!str_eqz(call->reading.params[i].name, name))
             continue;
-        *out = call->params[i].value;
+        *out = call->reading.params[i].value;
         return true;
     }
-    if (call->beside != NULL || call->request->query.len == 0 || !http_param(call->request, name, &value))
+    if (call->on_thread != NULL || call->request->query.len == 0 || !http_param(call->request, name, &value))
         return false;
     *out = str_dup(&call->arena, value);
     return true;

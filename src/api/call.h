@@ -71,20 +71,22 @@ struct call {
     void *state;                     /* the handler's, in arena */
     struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
     bool submitted;
-    /* it is served beside the loop: the client's request, for the loop alone; `request` is a copy */
-    struct http_request **beside;
-    struct call_param {
-        struct str name, value;
-    } * params, *headers; /* of that copy */
-    size_t n_params, n_headers;
-    int64_t read_since;     /* boot ms: since when it has waited for what is read now; 0: nothing is */
-    int answered;           /* how that ended: with this status and `out` as its body; 0: with a problem; or one of: */
-#define CALL_GOES_HOME (-1) /* `home` goes on */
-#define CALL_SUBMITS (-2)   /* its command is submitted, `home` follows it */
-    handler_fn *home;
-    struct beside_call *item; /* beside.c */
-    struct call_asker *asker; /* what was read of who asks (auth.c); NULL: nothing had to be */
-    const char *answer_type;
+    /* not NULL: a read thread has the call. `request` is then a copy; the client's own is here, for the loop alone */
+    struct http_request **on_thread;
+    struct call_reading { /* read_threads.c */
+        struct call_param {
+            struct str name, value;
+        } * params, *headers; /* of that copy */
+        size_t n_params, n_headers;
+        int64_t since;         /* boot ms: when it was queued for this read; 0: nothing is read */
+        int answered;          /* how it ended: with this status and `out` as its body; 0: with a problem; or one of: */
+#define CALL_BACK_TO_LOOP (-1) /* `on_loop` goes on */
+#define CALL_SUBMITS (-2)      /* its command is submitted, then `on_loop` */
+        handler_fn *on_loop;
+        const char *answer_type;
+        struct read_item *item;
+    } reading;
+    struct call_asker *asker;              /* what was read of who asks (auth.c); NULL: nothing had to be */
     bool again;                            /* it was served before, and the store was lost on the way */
     void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
     void (*on_release)(struct call *call); /* the end, in any case */
@@ -117,7 +119,7 @@ struct fence_key {
 };
 
 struct background;
-struct beside;
+struct read_threads;
 struct retention;
 struct uploads;
 struct blobs;
@@ -126,16 +128,19 @@ struct api {
     struct api_config config;
     struct list calls, idle; /* struct call */
     struct list events_followers, log_followers;
-    struct list waiting; /* wait_for_commit.c */
-    int64_t looked_ms;   /* when the store's newest commit was last asked for, by the loop's clock */
-    struct store_head head_read;
-    struct site_read {
-        struct site_key *keys;
-        size_t n;
-        uint64_t version;
-    } site_read;
-    struct beside_chore *head_chore, *reader_chore, *site_chore; /* wait_for_commit.c */
-    struct loop_timer heartbeat, log_check, events_check, waiting_check, token_expiry;
+    struct waits { /* wait_for_commit.c */
+        struct list calls;
+        struct loop_timer check;
+        int64_t looked_ms; /* when the store's newest commit was last asked for, by the loop's clock */
+        struct store_head head;
+        struct site_read {
+            struct site_key *keys;
+            size_t n;
+            uint64_t version;
+        } site;
+        struct chore *head_chore, *reader_chore, *site_chore;
+    } waits;
+    struct loop_timer heartbeat, log_check, events_check, token_expiry;
     uint64_t streams_version; /* of the tokens, as of which streams were looked at */
     struct buf openapi, scratch;
     struct blobs *blobs;
@@ -146,34 +151,42 @@ struct api {
     uint64_t requests, refused;
     bool closing;
 
-    struct smap tenants; /* those of the configuration, -> struct api_tenant in tenants_arena */
-    struct arena tenants_arena;
-    uint64_t tenants_version; /* the engine's of the site's keys, when they were read */
-    bool tenants_known;
+    struct tenants_known {   /* those of the configuration (auth.c) */
+        struct smap by_name; /* -> struct api_tenant in arena */
+        struct arena arena;
+        uint64_t version; /* the engine's of the site's keys, when they were read */
+        bool known;
+    } tenants;
     struct guesses guesses[GUESS_SOURCES];
     char uid_text[24]; /* "uid:N" of this process */
 
-    struct map lanes;       /* id -> struct lane_name, malloc */
-    struct map keys;        /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
-    struct map polls;       /* executor id -> struct executor_poll, malloc */
-    size_t polls_left;      /* of them, when those of executors that have gone went */
-    struct list background; /* work on other threads */
-    struct list background_waiting;
-    struct beside *beside; /* NULL: all reads are short */
+    struct map lanes;  /* id -> struct lane_name, malloc */
+    struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
+    struct map polls;  /* executor id -> struct executor_poll, malloc */
+    size_t polls_left; /* of them, when those of executors that have gone went */
+    struct {           /* work on other threads (background.c) */
+        struct list running, queued;
+    } background;
+    struct read_threads *read_threads; /* NULL: all reads are short, and the loop does them */
     struct retention *retention;
     struct uploads *uploads;
-    struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
-    struct loop_timer servers_look, executor_register_tell;
-    struct server_rows {
-        struct server_row *rows;
-        size_t n;
-    } servers_read;
-    struct beside_chore *servers_chore;
-    struct executor_rows {
-        struct executor **rows;
-        size_t n;
-    } executor_register_rows;
-    struct beside_chore *executor_register_chore;
+    struct servers {      /* of a shared store (servers.c) */
+        struct smap seen; /* name -> struct server_seen, malloc */
+        struct loop_timer look;
+        struct server_rows {
+            struct server_row *rows;
+            size_t n;
+        } read;
+        struct chore *chore;
+    } servers;
+    struct { /* executor_register.c */
+        struct loop_timer tell;
+        struct executor_rows {
+            struct executor **rows;
+            size_t n;
+        } read;
+        struct chore *chore;
+    } executor_register;
     struct files_used { /* bytes of kept files by tenant, as they were a moment ago (uploads.c) */
         struct smap by_tenant;
         struct arena arena;
@@ -199,7 +212,7 @@ void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __
 void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
 void call_stream_end(struct call *call);
 void call_stream_break(struct call *call); /* the client sees that it isn't whole */
-/* ptr NULL: none; beside the loop: one of those of beside.c */
+/* ptr NULL: none; on a read thread: only those that read_threads.c copies */
 struct str call_header(const struct call *call, const char *name);
 
 /* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by
@@ -268,11 +281,11 @@ struct job_token_text job_token_format(const struct api *api, const char *sealed
 bool job_token_is(const struct api *api, struct str text, struct fence *out);      /* is it one of this site's? */
 bool job_token_check(struct call *call, struct fence fence);                       /* false: its job has ended; reads */
 bool job_token_permits(const struct call *call);                                   /* may a job ask this? Reads */
-/* tenants_refresh: those of the configuration, when it has changed. The loop's api beside threads has what site_looked
- * brought last. */
+/* tenants_refresh: those of the configuration, when it has changed. With read threads, the loop's api has what
+ * site_looked brought last. */
 bool tenants_refresh(struct api *api, struct err *err);
 bool tenants_current(const struct api *api);
-bool site_look(struct api *hand, struct arena *arena, void *out); /* a chore: the same for the loop's api */
+bool site_look(struct api *own, struct arena *arena, void *out); /* a chore: the same for the loop's api */
 void site_looked(struct api *api, void *out);
 /* a stream that comes back from a thread; false: its token isn't good any more: it was ended */
 bool auth_lasts(struct call *call);
@@ -418,30 +431,30 @@ void logs_wake_followers(struct api *api, int64_t task);
 void logs_check_due(struct loop_timer *timer);
 void events_heartbeat_due(struct loop_timer *timer);
 
-/* --- reads beside the loop (beside.c) --- */
-void beside_begin(struct api *api);
-void beside_stop(struct beside *beside); /* its threads end; NULL: nothing */
-void beside_free(struct beside *beside); /* before the calls are dropped */
-void call_handle(struct call *call);     /* calls the route's handler, here or beside */
-/* call_beside: `fn`, which reads and ends the call, is run on a thread with that thread's api; where there are none,
- * here. Nothing of the call may be touched afterwards. A call_submit in it is done by the loop. call_home: `fn` on the
- * loop's thread: now, or when the thread gives the call back; the last thing that what runs beside does. call_moves:
- * true: it was moved; false: it is to be done here. */
-void call_beside(struct call *call, handler_fn *fn);
-bool call_moves(struct call *call, handler_fn *fn);
-void call_home(struct call *call, handler_fn *fn);
+/* --- reads on threads, on PostgreSQL (read_threads.c) --- */
+void read_threads_begin(struct api *api);
+void read_threads_stop(struct read_threads *threads); /* its threads end; NULL: nothing */
+void read_threads_free(struct read_threads *threads); /* before the calls are dropped */
+void call_handle(struct call *call);                  /* calls the route's handler, here or on a thread */
+/* call_on_thread: runs `fn`, which reads and ends the call, on a read thread with that thread's api; here if there are
+ * none. The caller may not touch the call afterwards. A call_submit in it is done by the loop. call_on_loop: runs `fn`
+ * on the loop's thread: now, or when the thread gives the call back; it is the last thing that `fn` on a thread does.
+ * call_moved: true: a thread has the call now; false: there are none, do it here. */
+void call_on_thread(struct call *call, handler_fn *fn);
+bool call_moved(struct call *call, handler_fn *fn);
+void call_on_loop(struct call *call, handler_fn *fn);
 /* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the
  * loop's thread, which ends the call. */
 void call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done);
-/* A chore is begun by the loop again and again, and not twice at once. read: on a thread, with its api; what it puts
- * into `out` may live in the arena; false: it came to nothing. done: on the loop's thread, with that.
- * beside_chore_begin false: there are no threads. */
-struct beside_chore;
-struct beside_chore *beside_chore_new(
+/* A chore is a read that the loop needs from time to time; it never runs twice at once. read: on a thread, with that
+ * thread's api; what it puts into `out` may live in the arena; false: it failed, and `done` isn't called. done: on the
+ * loop's thread, with `out`. chore_begin false: there are no threads. */
+struct chore;
+struct chore *chore_new(
     bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out);
-bool beside_chore_begin(struct api *api, struct beside_chore *chore);
-void beside_chore_free(struct beside_chore *chore); /* after beside_free */
-bool beside_chore_runs(const struct beside_chore *chore);
+bool chore_begin(struct api *api, struct chore *chore);
+void chore_free(struct chore *chore); /* after read_threads_free */
+bool chore_runs(const struct chore *chore);
 /* store_there: can the loop read the store now? Never waits. If the loop's connection is lost, a thread reconnects it,
  * and the loop leaves the reader alone until then. */
 bool store_there(struct api *api);

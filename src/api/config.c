@@ -89,7 +89,7 @@ void serve_config_get(struct call *call)
     }
     keys_read(rows, n, read->keys);
     call->state = read;
-    call_home(call, config_show);
+    call_on_loop(call, config_show);
 }
 
 /* --- changed --- */

@@ -2,7 +2,7 @@
  *
  * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the
  * client has taken what was there, and never holds more than a batch beyond what the client has taken. A batch is read
- * beside the loop where there are threads for that; what woke the stream meanwhile counts when it is back. Filters: by
+ * on a read thread where there are any; a wake-up in the meantime counts when the batch is back. Filters: by
  * lane in the store, by task here. One that doesn't follow and can't be read to its end breaks off, so that nobody
  * takes it for all there was. */
 #include <string.h>
@@ -131,8 +131,8 @@ static void batch_run(struct call *call)
     struct events_stream *stream = call->state;
     buf_reset(&stream->out);
     stream->good = batch_read(stream);
-    if (call->beside != NULL)
-        call_home(call, batch_home);
+    if (call->on_thread != NULL)
+        call_on_loop(call, batch_home);
 }
 
 /* pump: reads and sends until there is nothing more or the client has enough to take. The stream may be gone
@@ -150,7 +150,7 @@ static void pump(struct events_stream *stream)
     stream->pumping = true;
     while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
         stream->woken = false;
-        if (call_moves(call, batch_run))
+        if (call_moved(call, batch_run))
             return; /* batch_home goes on */
         batch_run(call);
         if (!batch_send(stream))
@@ -280,7 +280,7 @@ void serve_events_get(struct call *call)
         call_problem(call);
         return;
     }
-    call_home(call, stream_open);
+    call_on_loop(call, stream_open);
 }
 
 void events_wake(struct api *api)
@@ -299,7 +299,7 @@ void events_heartbeat_due(struct loop_timer *timer)
     for (struct list_node *node = api->events_followers.first, *next; node != NULL; node = next) {
         struct events_stream *stream = CONTAINER_OF(node, struct events_stream, node);
         next = node->next;
-        if (stream->sse && stream->call->beside == NULL && http_stream_pending(stream->call->request) == 0)
+        if (stream->sse && stream->call->on_thread == NULL && http_stream_pending(stream->call->request) == 0)
             http_stream_add(stream->call->request, STR(":\n\n"));
     }
 }

@@ -46,11 +46,11 @@ static struct str content_of(
     return out;
 }
 
-static bool rows_read(struct api *hand, struct arena *arena, void *out)
+static bool rows_read(struct api *own, struct arena *arena, void *out)
 {
     struct executor_rows *read = out;
     struct err ignored = { 0 };
-    return reader_executors(hand->config.reader, arena, &read->rows, &read->n, &ignored);
+    return reader_executors(own->config.reader, arena, &read->rows, &read->n, &ignored);
 }
 
 static void rows_tell(struct api *api, void *out)
@@ -83,7 +83,7 @@ static void tell_due(struct loop_timer *timer)
     struct arena arena = { 0 };
     struct executor_rows rows = { 0 };
     loop_arm(api->config.loop, timer, loop_now(api->config.loop) + TELL_MS);
-    if (api->polls.n > 0 && beside_chore_begin(api, api->executor_register_chore))
+    if (api->polls.n > 0 && chore_begin(api, api->executor_register.chore))
         return;
     if (api->polls.n == 0 || rows_read(api, &arena, &rows))
         rows_tell(api, &rows);
@@ -97,22 +97,22 @@ static bool is_advised(struct api *api)
 
 void executor_register_begin(struct api *api)
 {
-    api->executor_register_tell = (struct loop_timer){ .due = tell_due, .owner = api };
-    api->executor_register_chore = beside_chore_new(rows_read, rows_tell, &api->executor_register_rows);
+    api->executor_register.tell = (struct loop_timer){ .due = tell_due, .owner = api };
+    api->executor_register.chore = chore_new(rows_read, rows_tell, &api->executor_register.read);
     if (is_advised(api))
-        loop_arm(api->config.loop, &api->executor_register_tell, loop_now(api->config.loop) + SOON_MS);
+        loop_arm(api->config.loop, &api->executor_register.tell, loop_now(api->config.loop) + SOON_MS);
 }
 
 void executor_register_end(struct api *api)
 {
-    loop_disarm(api->config.loop, &api->executor_register_tell);
-    beside_chore_free(api->executor_register_chore);
+    loop_disarm(api->config.loop, &api->executor_register.tell);
+    chore_free(api->executor_register.chore);
 }
 
 void executor_register_soon(struct api *api)
 {
     if (is_advised(api) && !api->closing)
-        loop_arm(api->config.loop, &api->executor_register_tell, loop_now(api->config.loop) + SOON_MS);
+        loop_arm(api->config.loop, &api->executor_register.tell, loop_now(api->config.loop) + SOON_MS);
 }
 
 bool executor_register_lost(struct api *api, const struct executor *executor, const struct executor_live *live)

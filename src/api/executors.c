@@ -444,7 +444,7 @@ static void poll_named(struct call *call)
     if (executor == NULL)
         return;
     call->command.in.poll.executor = executor->id;
-    call_home(call, poll_begin);
+    call_on_loop(call, poll_begin);
 }
 
 /* Nothing is read when the path has its id. */
@@ -455,7 +455,7 @@ void serve_executors_poll(struct call *call)
         call->command.in.poll.executor = id;
         poll_begin(call);
     } else {
-        call_beside(call, poll_named);
+        call_on_thread(call, poll_named);
     }
 }
 
@@ -547,12 +547,12 @@ void serve_executors_get(struct call *call)
     if (executor == NULL)
         return;
     call->state = executor;
-    call_home(call, executor_answer);
+    call_on_loop(call, executor_answer);
 }
 
 static void state_changed(struct call *call)
 {
-    call_beside(call, serve_executors_get);
+    call_on_thread(call, serve_executors_get);
 }
 
 static void state_command(struct call *call, enum executor_state state)

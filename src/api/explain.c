@@ -272,7 +272,7 @@ static bool slot_add(struct call *call, struct why_facts *facts, const struct do
 static bool quota_find(struct call *call, struct slot **out)
 {
     struct reader *reader = call->api->config.reader;
-    struct api_tenant *tenant = smap_find(&call->api->tenants, call->actor.tenant);
+    struct api_tenant *tenant = smap_find(&call->api->tenants.by_name, call->actor.tenant);
     struct slot **slots;
     size_t n;
     *out = NULL;
@@ -433,8 +433,8 @@ static void graph_step(struct loop_timer *timer)
     struct call *call = timer->owner;
     struct graph *graph = call->state;
     bool good = true;
-    bool beside = call->beside != NULL; /* then nobody waits for a step */
-    for (size_t i = 0; (i < GRAPH_STEP || beside) && graph->at < graph->n_tasks && good; i++)
+    bool whole = call->on_thread != NULL; /* on the loop in steps, so that others are answered in between */
+    for (size_t i = 0; (i < GRAPH_STEP || whole) && graph->at < graph->n_tasks && good; i++)
         good = graph_expand(call, graph, graph->tasks[graph->at++]);
     if (good && graph->at < graph->n_tasks) {
         loop_arm(call->api->config.loop, &graph->timer, loop_now(call->api->config.loop));

@@ -381,7 +381,7 @@ static void finish_begin(struct call *call)
         return;
     bool good = finish_read(&call->api->fence_key, &call->arena, call->body, (struct str){ 0 }, task, item, &call->err);
     bool stray = good && item->fence.grant == 0; /* of no grant: there is no such task, or it is stale */
-    if (stray && call_moves(call, finish_begin))
+    if (stray && call_moved(call, finish_begin))
         return;
     if (!good || (stray && !grant_check(call, item->fence))) {
         call_problem(call);
@@ -390,7 +390,7 @@ static void finish_begin(struct call *call)
     call->command.kind = CMD_FINISH;
     call->command.in.finish.items = item;
     call->command.in.finish.n_items = 1;
-    call_home(call, finish_prove);
+    call_on_loop(call, finish_prove);
 }
 
 /* Of a task that is named by its id, of the tenant `default`, nothing is read. */
@@ -400,7 +400,7 @@ void serve_tasks_finish(struct call *call)
     if (str_to_i64(call->arg, &id) && str_eqz(call->actor.tenant, TENANT_DEFAULT))
         finish_begin(call);
     else
-        call_beside(call, finish_begin);
+        call_on_thread(call, finish_begin);
 }
 
 static void finishes_done(struct call *call)

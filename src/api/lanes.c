@@ -75,7 +75,7 @@ static void lane_show(struct call *call)
 static void lane_changed(struct call *call)
 {
     loop_wake(call->api->config.loop); /* a restored store that is resumed follows its repositories from now on */
-    call_beside(call, lane_show);
+    call_on_thread(call, lane_show);
 }
 
 static void lane_command(struct call *call, bool pause)

@@ -4,7 +4,7 @@
  * bytes and, behind them, the last bytes that came with the finish. A follower is woken by new chunks and by commits,
  * and ends when the attempt has ended and all is sent.
  *
- * Pieces are read beside the loop where there are threads for that. One that can't be read breaks a stream off, unless
+ * Pieces are read on read threads where there are any. One that can't be read breaks a stream off, unless
  * it follows: who follows asks again from where it came to.
  *
  * Bytes that an ended attempt wrote and nobody has (a worker that didn't send them, a disk that lost them) are never
@@ -123,7 +123,7 @@ void serve_logs_post(struct call *call)
     }
     call->state = appended;
     if (state == STATE_X) {
-        call_home(call, log_appended);
+        call_on_loop(call, log_appended);
         return;
     }
     call->command.kind = CMD_LOG_GROWN; /* it may never report an end, at which its bytes would be counted */
@@ -242,8 +242,8 @@ static void step_run(struct call *call)
         /* it has ended or begun meanwhile: there may be bytes from then */
         stream->again = stream->ended || stream->grant != grant;
     }
-    if (call->beside != NULL)
-        call_home(call, step_home);
+    if (call->on_thread != NULL)
+        call_on_loop(call, step_home);
 }
 
 /* step_send: false: that was the end, and the stream is gone. */
@@ -275,7 +275,7 @@ static void pump(struct log_stream *stream)
     stream->pumping = true;
     while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
         stream->woken = false;
-        if (call_moves(call, step_run))
+        if (call_moved(call, step_run))
             return; /* step_home goes on */
         step_run(call);
         if (!step_send(stream))
@@ -420,7 +420,7 @@ void serve_logs_get(struct call *call)
     if (call->err.code != ERR_none || (!small && !piece_read(stream)))
         call_problem(call);
     else
-        call_home(call, small ? small_answer : stream_open);
+        call_on_loop(call, small ? small_answer : stream_open);
 }
 
 void logs_wake_followers(struct api *api, int64_t task)

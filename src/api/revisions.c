@@ -152,7 +152,8 @@ static void revision_step(struct loop_timer *timer)
         }
         for (size_t i = 0; i < n; i++)
             *ARENA_PUSH(&call->arena, read->tasks, read->n_tasks, read->cap_tasks) = views[i];
-    } while (read->filter.before > 0 && call->beside != NULL); /* there nobody waits for a step */
+    } while (read->filter.before > 0 &&
+             call->on_thread != NULL); /* on the loop in steps, so that others are answered in between */
     if (read->filter.before > 0)
         loop_arm(call->api->config.loop, &read->timer, loop_now(call->api->config.loop));
     else
@@ -293,7 +294,7 @@ static void hint_read(struct call *call)
         call_problem(call);
         return;
     }
-    call_home(call, hint_answer);
+    call_on_loop(call, hint_answer);
 }
 
 void serve_revisions_create(struct call *call)
@@ -407,5 +408,5 @@ void serve_revisions_tree(struct call *call)
     }
     call->state = stream;
     call->on_release = tree_release;
-    call_home(call, tree_open);
+    call_on_loop(call, tree_open);
 }

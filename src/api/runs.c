@@ -41,7 +41,7 @@ static void run_show(struct call *call)
 
 static void run_made(struct call *call)
 {
-    call_beside(call, run_show);
+    call_on_thread(call, run_show);
 }
 
 /* param_same: both would be the same variable: WEIR_PARAM_ and the name in upper case, with _ for what is no letter or

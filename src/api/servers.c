@@ -17,13 +17,13 @@ struct server_seen {
 static struct server_seen *seen_of(struct api *api, const struct server_row *row)
 {
     struct str name = str_sub(row->name, 0, NAME_CHARS_MAX);
-    struct server_seen *seen = smap_find(&api->servers, name);
+    struct server_seen *seen = smap_find(&api->servers.seen, name);
     if (seen != NULL)
         return seen;
     seen = mem_alloc_zero(sizeof *seen);
     memcpy(seen->name, name.ptr, name.len);
     seen->beat = row->beat - 1; /* it counts as heard now */
-    smap_put(&api->servers, str_of(seen->name), seen);
+    smap_put(&api->servers.seen, str_of(seen->name), seen);
     return seen;
 }
 
@@ -49,11 +49,11 @@ bool servers_look(struct api *api, struct arena *arena, struct server_row **out,
     return true;
 }
 
-static bool rows_read(struct api *hand, struct arena *arena, void *out)
+static bool rows_read(struct api *own, struct arena *arena, void *out)
 {
     struct server_rows *read = out;
     struct err ignored = { 0 };
-    return reader_servers(hand->config.reader, arena, &read->rows, &read->n, &ignored);
+    return reader_servers(own->config.reader, arena, &read->rows, &read->n, &ignored);
 }
 
 static void rows_done(struct api *api, void *out)
@@ -77,8 +77,8 @@ static void look_due(struct loop_timer *timer)
     struct server_row *rows;
     size_t n;
     struct err ignored = { 0 };
-    loop_arm(api->config.loop, &api->servers_look, loop_now(api->config.loop) + LOOK_MS);
-    if (beside_chore_begin(api, api->servers_chore))
+    loop_arm(api->config.loop, &api->servers.look, loop_now(api->config.loop) + LOOK_MS);
+    if (chore_begin(api, api->servers.chore))
         return;
     (void)servers_look(api, &arena, &rows, &n, &ignored);
     arena_release(&arena);
@@ -86,17 +86,17 @@ static void look_due(struct loop_timer *timer)
 
 void servers_begin(struct api *api)
 {
-    api->servers_look = (struct loop_timer){ .due = look_due, .owner = api };
-    api->servers_chore = beside_chore_new(rows_read, rows_done, &api->servers_read);
+    api->servers.look = (struct loop_timer){ .due = look_due, .owner = api };
+    api->servers.chore = chore_new(rows_read, rows_done, &api->servers.read);
     if (reader_is_shared(api->config.reader))
-        loop_arm(api->config.loop, &api->servers_look, loop_now(api->config.loop));
+        loop_arm(api->config.loop, &api->servers.look, loop_now(api->config.loop));
 }
 
 void servers_end(struct api *api)
 {
-    loop_disarm(api->config.loop, &api->servers_look);
-    beside_chore_free(api->servers_chore);
-    SMAP_EACH (&api->servers, entry)
+    loop_disarm(api->config.loop, &api->servers.look);
+    chore_free(api->servers.chore);
+    SMAP_EACH (&api->servers.seen, entry)
         mem_free(entry->value);
-    smap_release(&api->servers);
+    smap_release(&api->servers.seen);
 }

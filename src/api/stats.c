@@ -60,7 +60,7 @@ static void facts_own(const struct call *call, struct facts *out)
     out->n_executors = n;
 }
 
-/* As call->state; beside the loop. */
+/* facts_read: into call->state; on a read thread where there are any. */
 static bool facts_read(struct call *call)
 {
     struct reader *reader = call->api->config.reader;

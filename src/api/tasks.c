@@ -63,7 +63,7 @@ static void tasks_created(struct call *call)
     if (known)
         tasks_show(call);
     else
-        call_beside(call, tasks_show);
+        call_on_thread(call, tasks_show);
 }
 
 struct posting {
@@ -76,7 +76,7 @@ static bool archive_task_find(void *owner, const struct key *key, int64_t *out_i
     const struct call *call = owner;
     struct posting *posting = call->state;
     *out_id = 0;
-    posting->reads = call->api->beside != NULL;
+    posting->reads = call->api->read_threads != NULL;
     return posting->reads || reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name,
                                  key->variant, key->run, out_id, err);
 }
@@ -93,7 +93,7 @@ void serve_tasks_create(struct call *call)
     bool good = task_body_read(&call->arena, call->request->body, body, &call->err);
     if (posting->reads) {
         call->err = (struct err){ .arena = &call->arena };
-        call_beside(call, serve_tasks_create);
+        call_on_thread(call, serve_tasks_create);
         return;
     }
     if (!good) {
@@ -192,7 +192,7 @@ static void task_show(struct call *call)
 
 static void task_changed(struct call *call)
 {
-    call_beside(call, task_show);
+    call_on_thread(call, task_show);
 }
 
 /* task_command: cancel, retry and promote differ in their kind and in whether `force` means something. */

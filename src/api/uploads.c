@@ -169,7 +169,7 @@ static bool used_read(struct api *api, struct err *err)
 
 bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct err *err)
 {
-    const struct api_tenant *known = api->tenants.n > 0 ? smap_find(&api->tenants, tenant) : NULL;
+    const struct api_tenant *known = api->tenants.by_name.n > 0 ? smap_find(&api->tenants.by_name, tenant) : NULL;
     *out_room = 0;
     if (known == NULL || known->files < 0)
         return true;

@@ -28,7 +28,7 @@ enum { AGAIN_MS = 3000 }; /* a read that failed after more than this isn't retri
 #define TURN_UNKNOWN INT64_MAX /* the next read of the store's newest commit sets it */
 
 struct waiting {
-    struct list_node node; /* api->waiting, in the order of their deadlines */
+    struct list_node node; /* api->waits.calls, in the order of their deadlines */
     struct call *call;
     int64_t turn, deadline_ms;
     bool held;  /* for a lock in the database: until its deadline */
@@ -38,14 +38,14 @@ struct waiting {
 static void waiting_released(struct call *call)
 {
     struct waiting *waiting = call->state;
-    list_remove(&call->api->waiting, &waiting->node);
+    list_remove(&call->api->waits.calls, &waiting->node);
 }
 
 static void head_take(struct api *api, const struct store_head *head)
 {
     if (head->commit > engine_time(api->config.engine))
         engine_wake(api->config.engine);
-    for (struct list_node *node = api->waiting.first; node != NULL; node = node->next) {
+    for (struct list_node *node = api->waits.calls.first; node != NULL; node = node->next) {
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
         if (waiting->turn == TURN_UNKNOWN && waiting->asked && waiting->call->stage == CALL_FOLLOWS)
             waiting->turn = head->commit;
@@ -56,12 +56,12 @@ static void head_take(struct api *api, const struct store_head *head)
 static bool engine_follow(struct api *api, struct err *err)
 {
     struct store_head head;
-    api->looked_ms = loop_now(api->config.loop);
-    if (api->beside != NULL && beside_chore_runs(api->head_chore))
+    api->waits.looked_ms = loop_now(api->config.loop);
+    if (api->read_threads != NULL && chore_runs(api->waits.head_chore))
         return true;
-    for (struct list_node *node = api->waiting.first; node != NULL; node = node->next)
+    for (struct list_node *node = api->waits.calls.first; node != NULL; node = node->next)
         CONTAINER_OF(node, struct waiting, node)->asked = true;
-    if (beside_chore_begin(api, api->head_chore))
+    if (chore_begin(api, api->waits.head_chore))
         return true;
     if (!reader_head(api->config.reader, &head, err))
         return false;
@@ -71,11 +71,11 @@ static bool engine_follow(struct api *api, struct err *err)
 
 /* --- what the loop has threads read for it --- */
 
-static bool head_look(struct api *hand, struct arena *arena, void *out)
+static bool head_look(struct api *own, struct arena *arena, void *out)
 {
     struct err ignored = { .code = ERR_none };
     (void)arena;
-    return reader_head(hand->config.reader, out, &ignored);
+    return reader_head(own->config.reader, out, &ignored);
 }
 
 static void head_looked(struct api *api, void *out)
@@ -84,10 +84,10 @@ static void head_looked(struct api *api, void *out)
     wait_for_commit_check(api);
 }
 
-static bool store_connect(struct api *hand, struct arena *arena, void *out)
+static bool store_connect(struct api *own, struct arena *arena, void *out)
 {
     struct reader **reader = out;
-    (void)hand, (void)arena;
+    (void)own, (void)arena;
     return reader_present(*reader);
 }
 
@@ -99,31 +99,31 @@ static void store_connected(struct api *api, void *out)
 
 bool store_there(struct api *api)
 {
-    if (api->beside == NULL)
+    if (api->read_threads == NULL)
         return reader_present(api->config.reader);
-    if (beside_chore_runs(api->reader_chore))
+    if (chore_runs(api->waits.reader_chore))
         return false;
-    return reader_there(api->config.reader) || !beside_chore_begin(api, api->reader_chore);
+    return reader_there(api->config.reader) || !chore_begin(api, api->waits.reader_chore);
 }
 
 void wait_for_commit_begin(struct api *api)
 {
-    api->head_chore = beside_chore_new(head_look, head_looked, &api->head_read);
-    api->reader_chore = beside_chore_new(store_connect, store_connected, &api->config.reader);
-    api->site_chore = beside_chore_new(site_look, site_looked, &api->site_read);
+    api->waits.head_chore = chore_new(head_look, head_looked, &api->waits.head);
+    api->waits.reader_chore = chore_new(store_connect, store_connected, &api->config.reader);
+    api->waits.site_chore = chore_new(site_look, site_looked, &api->waits.site);
 }
 
 void wait_for_commit_end(struct api *api)
 {
-    beside_chore_free(api->head_chore);
-    beside_chore_free(api->reader_chore);
-    beside_chore_free(api->site_chore);
+    chore_free(api->waits.head_chore);
+    chore_free(api->waits.reader_chore);
+    chore_free(api->waits.site_chore);
 }
 
 static void waiting_resume(struct waiting *waiting, int64_t turn)
 {
     struct call *call = waiting->call;
-    list_remove(&call->api->waiting, &waiting->node);
+    list_remove(&call->api->waits.calls, &waiting->node);
     call->on_release = NULL;
     call->state = NULL;
     call->turn = turn;
@@ -141,17 +141,17 @@ static void waiting_begin(struct call *call, int64_t turn, int64_t ms)
     *waiting = (struct waiting){ .call = call, .turn = turn, .deadline_ms = now + ms };
     call->state = waiting;
     call->on_release = waiting_released;
-    list_append(&api->waiting, &waiting->node);
-    if (api->waiting_check.node.pos == 0)
-        loop_arm(api->config.loop, &api->waiting_check, now + CHECK_MS);
+    list_append(&api->waits.calls, &waiting->node);
+    if (api->waits.check.node.pos == 0)
+        loop_arm(api->config.loop, &api->waits.check, now + CHECK_MS);
 }
 
 /* store_missed: the store can't be read now, or the tenants aren't read yet, and waiting may help. */
 static bool store_missed(struct api *api)
 {
-    bool current = api->beside == NULL || tenants_current(api);
+    bool current = api->read_threads == NULL || tenants_current(api);
     if (!current)
-        (void)beside_chore_begin(api, api->site_chore);
+        (void)chore_begin(api, api->waits.site_chore);
     return (!store_there(api) || !current) && engine_health(api->config.engine) == ENGINE_OK && !api->closing;
 }
 
@@ -169,7 +169,7 @@ bool call_missed(struct call *call)
 {
     bool read = call->stage == CALL_KNOWN && call->err.code == ERR_unavailable && str_eqz(call->request->method, "GET");
     if (!read || call->again || call->submitted || call->streams || !reader_is_shared(call->api->config.reader) ||
-        call->api->closing || (call->read_since > 0 && clock_boot_ms() - call->read_since >= AGAIN_MS))
+        call->api->closing || (call->reading.since > 0 && clock_boot_ms() - call->reading.since >= AGAIN_MS))
         return false;
     if (call->on_release != NULL)
         call->on_release(call);
@@ -181,7 +181,7 @@ bool call_missed(struct call *call)
     call->out.full = false;
     call->stage = CALL_ASKS;
     int64_t held_ms = reader_held_until(call->api->config.reader) - clock_boot_ms();
-    if (held_ms > 0 && call->api->waiting.n < HELD_MAX) {
+    if (held_ms > 0 && call->api->waits.calls.n < HELD_MAX) {
         call->stage = CALL_MISSES;
         waiting_begin(call, TURN_UNKNOWN, held_ms + 1);
         ((struct waiting *)call->state)->held = true;
@@ -194,8 +194,8 @@ bool call_missed(struct call *call)
 void wait_for_commit_check(struct api *api)
 {
     int64_t turn = engine_time(api->config.engine), now = loop_now(api->config.loop);
-    bool back = api->waiting.n > 0 && !store_missed(api);
-    for (struct list_node *node = api->waiting.first, *next; node != NULL; node = next) {
+    bool back = api->waits.calls.n > 0 && !store_missed(api);
+    for (struct list_node *node = api->waits.calls.first, *next; node != NULL; node = next) {
         next = node->next; /* a handler answers its own call and touches no other */
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
         struct call *call = waiting->call;
@@ -219,10 +219,10 @@ void wait_for_commit_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;
     struct err ignored = { .code = ERR_none }; /* a store that can't be read is as one that isn't there yet */
-    if (api->waiting.n > 0)
+    if (api->waits.calls.n > 0)
         (void)engine_follow(api, &ignored);
     wait_for_commit_check(api);
-    if (api->waiting.n > 0)
+    if (api->waits.calls.n > 0)
         loop_arm(api->config.loop, timer, loop_now(api->config.loop) + CHECK_MS);
 }
 
@@ -235,7 +235,7 @@ bool call_follows(struct call *call)
     call->stage = CALL_FOLLOWS;
     waiting_begin(call, TURN_UNKNOWN, COMMIT_MS);
     struct waiting *waiting = call->state;
-    if (loop_now(api->config.loop) - api->looked_ms < CHECK_MS || !engine_follow(api, &ignored) ||
+    if (loop_now(api->config.loop) - api->waits.looked_ms < CHECK_MS || !engine_follow(api, &ignored) ||
         waiting->turn > engine_time(api->config.engine))
         return true;
     waiting_released(call); /* this server has the newest commit already */
