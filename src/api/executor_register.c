@@ -72,7 +72,7 @@ static void rows_tell(struct api *api, void *out)
         told[n_told++] = (struct coord_member){ executor_member(&arena, executors[i]),
             poll->open > 0 ? content_of(api, &arena, executors[i], live) : (struct str){ 0 } };
     }
-    coord_tell_executors(engine_coord(api->config.engine), told, n_told);
+    coord_publish_executors(engine_coord(api->config.engine), told, n_told);
     arena_release(&arena);
 }
 
@@ -92,7 +92,7 @@ static void tell_due(struct loop_timer *timer)
 
 static bool is_advised(struct api *api)
 {
-    return engine_coord(api->config.engine)->ops->tell_executors != NULL;
+    return engine_coord(api->config.engine)->ops->publish_executors != NULL;
 }
 
 void executor_register_begin(struct api *api)
@@ -118,7 +118,7 @@ void executor_register_soon(struct api *api)
 bool executor_register_lost(struct api *api, const struct executor *executor, const struct executor_live *live)
 {
     struct arena arena = { 0 };
-    int64_t left = coord_left(engine_coord(api->config.engine), executor_member(&arena, executor));
+    int64_t left = coord_executor_left(engine_coord(api->config.engine), executor_member(&arena, executor));
     arena_release(&arena);
     return left > 0 && (live == NULL || live->heard_ago_ms < 0 || clock_boot_ms() - live->heard_ago_ms < left);
 }

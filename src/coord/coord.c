@@ -1,6 +1,6 @@
 /* coord: the port's door: which backend, and calls through its table.
  *
- * Owns the seats and copies of what the configuration names. Fails with `usage` on a URL that isn't one. */
+ * Owns the rows and copies of the texts of the configuration. Fails with `usage` on a URL that isn't one. */
 #include "coord/coord.h"
 
 #include <string.h>
@@ -72,9 +72,9 @@ struct coord *coord_open(const struct coord_config *config, struct err *err)
     coord->config = *config;
     coord->config.member = str_dup(&coord->arena, config->member);
     coord->config.url = str_dup(&coord->arena, config->url);
-    coord->seats = ARENA_ARRAY(&coord->arena, struct coord_seat, config->n_names + 1);
+    coord->rows = ARENA_ARRAY(&coord->arena, struct coord_row, config->n_names + 1);
     for (size_t i = 0; i < config->n_names; i++)
-        coord->seats[i].row.name = str_of(config->names[i]);
+        coord->rows[i].duty.name = str_of(config->names[i]);
     return coord;
 }
 
@@ -89,10 +89,10 @@ void coord_close(struct coord *coord)
         coord->ops->close(coord);
 }
 
-void coord_tell(struct coord *coord, struct str content)
+void coord_publish(struct coord *coord, struct str content)
 {
-    if (coord->ops->tell != NULL && content.len <= COORD_CONTENT_MAX)
-        coord->ops->tell(coord, content);
+    if (coord->ops->publish != NULL && content.len <= COORD_CONTENT_MAX)
+        coord->ops->publish(coord, content);
 }
 
 bool coord_members(struct coord *coord, struct arena *arena, struct coord_member **out, size_t *out_n)
@@ -100,10 +100,10 @@ bool coord_members(struct coord *coord, struct arena *arena, struct coord_member
     return coord->ops->members != NULL && coord->ops->members(coord, arena, out, out_n);
 }
 
-void coord_tell_executors(struct coord *coord, const struct coord_member *list, size_t n)
+void coord_publish_executors(struct coord *coord, const struct coord_member *list, size_t n)
 {
-    if (coord->ops->tell_executors != NULL)
-        coord->ops->tell_executors(coord, list, n);
+    if (coord->ops->publish_executors != NULL)
+        coord->ops->publish_executors(coord, list, n);
 }
 
 bool coord_executors(struct coord *coord, struct arena *arena, struct coord_member **out, size_t *out_n)
@@ -111,9 +111,9 @@ bool coord_executors(struct coord *coord, struct arena *arena, struct coord_memb
     return coord->ops->executors != NULL && coord->ops->executors(coord, arena, out, out_n);
 }
 
-int64_t coord_left(struct coord *coord, struct str executor)
+int64_t coord_executor_left(struct coord *coord, struct str executor)
 {
-    return coord->ops->left != NULL ? coord->ops->left(coord, executor) : 0;
+    return coord->ops->executor_left != NULL ? coord->ops->executor_left(coord, executor) : 0;
 }
 
 bool coord_absent(struct coord *coord, struct str member)

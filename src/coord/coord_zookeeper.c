@@ -490,7 +490,7 @@ static void zookeeper_end(struct coord *coord)
     mem_free(z);
 }
 
-static void zookeeper_tell(struct coord *coord, struct str content)
+static void zookeeper_publish(struct coord *coord, struct str content)
 {
     struct zookeeper *z = zookeeper_of(coord);
     pthread_mutex_lock(&z->lock);
@@ -575,11 +575,11 @@ struct coord *coord_zookeeper_new(const struct coord_config *config, struct err 
     static const struct coord_ops ops = { .kind = "zookeeper",
         .start = zookeeper_start,
         .close = zookeeper_end,
-        .tell = zookeeper_tell,
+        .publish = zookeeper_publish,
         .want = zookeeper_want,
-        .tell_executors = register_tell,
+        .publish_executors = register_publish,
         .executors = register_list,
-        .left = register_left,
+        .executor_left = register_left,
         .advice = zookeeper_advice,
         .absent = zookeeper_absent,
         .members = zookeeper_members,

@@ -1,18 +1,17 @@
-/* lock: what one server at a time does, when somebody asks for it. A row like a duty's, but for its holder, which is a
- * queue: "HOLDER,WAITER,WAITER"; no holder: ",WAITER". Who waits stands in it in the order of turns, so that whoever
- * gives it up hands it to the longest waiter. The holder moves the beat on; when that stands still for a lease, the
- * next one takes the row with the next epoch, and what the one before still does under its own is refused by the turn
- * it comes to.
+/* lock: what one server at a time does, when a caller asks for it. The row is like a duty's, but its holder is a queue:
+ * "HOLDER,WAITER,WAITER"; without a holder ",WAITER". Servers stand in it in the order of turns, so that a holder that
+ * gives the lock up hands it to the longest waiter. The holder increments the beat; when that is unchanged for a lease,
+ * the next waiter takes the row with the next epoch, and turns refuse what the old holder still sends under its own.
  *
- * Owns how a row changes (the engine's thread) and who of this process is served when (the loop's): first come, first
- * served, and after each the row is given up, so that other servers get their turn. A backend's advice only says who
- * shouldn't join the queue yet, because somebody else has asked before. Fails never; a lock that can't be had is waited
- * for as long as the asker likes. */
+ * Owns how a row changes (engine's thread) and which caller of this process is served when (loop's thread): first come,
+ * first served, and the row is given up after each, so that other servers get their turn. A backend's advice only says
+ * which server shouldn't join the queue yet, because another one asked before. Never fails; a caller waits for a lock
+ * as long as it likes. */
 #include <string.h>
 
 #include "base/heap.h"
 #include "coord/coord.h"
-#include "coord/seat.h"
+#include "coord/row.h"
 
 enum plan_kind { PLAN_NOTHING, PLAN_JOIN, PLAN_LEAVE, PLAN_TAKE, PLAN_BEAT, PLAN_GIVE };
 struct plan {
@@ -57,60 +56,61 @@ static struct str queue_without(struct arena *arena, struct str waiters, struct 
     return out;
 }
 
-bool lock_is_mine(const struct coord *coord, const struct coord_seat *seat)
+bool lock_is_mine(const struct coord *coord, const struct coord_row *row)
 {
     struct str waiters;
-    return seat->mine > 0 && seat->mine == seat->row.epoch &&
-           str_eq(queue_head(seat->row.holder, &waiters), coord->config.member);
+    return row->mine > 0 && row->mine == row->duty.epoch &&
+           str_eq(queue_head(row->duty.holder, &waiters), coord->config.member);
 }
 
 /* --- what is to be done with a row --- */
 
 static struct plan plan_of(struct coord *coord, size_t name)
 {
-    const struct coord_seat *seat = &coord->seats[name];
-    struct str waiters, behind = { 0 }, holder = queue_head(seat->row.holder, &waiters), self = coord->config.member;
+    const struct coord_row *row = &coord->rows[name];
+    struct str waiters, behind = { 0 }, holder = queue_head(row->duty.holder, &waiters), self = coord->config.member;
     int n, place = queue_place(waiters, self, &behind, &n);
-    bool wanted = atomic_load(&seat->wanted) && !coord->leaving, was_us = str_eq(holder, self);
-    if (lock_is_mine(coord, seat))
+    bool wanted = atomic_load(&row->wanted) && !coord->leaving, was_us = str_eq(holder, self);
+    if (lock_is_mine(coord, row))
         return wanted ? (struct plan){ PLAN_BEAT, INT64_MAX } : (struct plan){ PLAN_GIVE, 0 };
     if (!wanted)
         return place >= 0 || was_us ? (struct plan){ PLAN_LEAVE, 0 } : (struct plan){ PLAN_NOTHING, INT64_MAX };
-    enum coord_advice advice = seat_advice(coord, name);
+    enum coord_advice advice = row_advice(coord, name);
     bool free = holder.len == 0 || was_us || (advice == COORD_LEAD && coord_absent(coord, holder));
     bool next = place == 0 || n == 0;
-    int64_t since = seat->seen > seat->wanted_at ? seat->seen : seat->wanted_at;
+    int64_t since = row->seen > row->wanted_at ? row->seen : row->wanted_at;
     bool yields = advice == COORD_FOLLOW || advice == COORD_ASKED;
-    int64_t wait = yields && place < 0 ? since + COORD_LEASE_MS + COORD_YIELD_MS : 0; /* somebody has asked before */
+    int64_t wait =
+        yields && place < 0 ? since + COORD_LEASE_MS + COORD_YIELD_MS : 0; /* another server asked before us */
     if (free && next)
         return (struct plan){ PLAN_TAKE, wait };
     if (place < 0 && n < COORD_QUEUE_MAX && (!free || n > 0))
         return (struct plan){ PLAN_JOIN, wait };
-    /* Who is dead in front: the holder for a lease, and those ahead for one more. */
-    return (struct plan){ PLAN_TAKE, seat->seen + (free || next ? COORD_LEASE_MS : 2 * COORD_LEASE_MS) };
+    /* A dead holder is waited for one lease, and dead servers ahead of us in the queue for another. */
+    return (struct plan){ PLAN_TAKE, row->seen + (free || next ? COORD_LEASE_MS : 2 * COORD_LEASE_MS) };
 }
 
 bool lock_decide(
     struct coord *coord, struct arena *arena, size_t name, int64_t boot, bool beats, struct coord_step *out)
 {
-    struct coord_seat *seat = &coord->seats[name];
-    if (seat->wanted_at == 0 && atomic_load(&seat->wanted))
-        seat->wanted_at = boot;
-    if (!atomic_load(&seat->wanted))
-        seat->wanted_at = 0;
+    struct coord_row *row = &coord->rows[name];
+    if (row->wanted_at == 0 && atomic_load(&row->wanted))
+        row->wanted_at = boot;
+    if (!atomic_load(&row->wanted))
+        row->wanted_at = 0;
     struct plan plan = plan_of(coord, name);
-    struct str waiters, behind = { 0 }, holder = queue_head(seat->row.holder, &waiters), self = coord->config.member;
+    struct str waiters, behind = { 0 }, holder = queue_head(row->duty.holder, &waiters), self = coord->config.member;
     int n, place = queue_place(waiters, self, &behind, &n);
     if (plan.kind == PLAN_NOTHING || (plan.kind == PLAN_BEAT ? !beats : boot < plan.at))
         return false;
-    *out = (struct coord_step){ .row = seat->row, .move = COORD_QUEUE, .lock = true };
+    *out = (struct coord_step){ .row = row->duty, .move = COORD_QUEUE, .lock = true };
     if (plan.kind == PLAN_BEAT || plan.kind == PLAN_GIVE) {
         out->move = plan.kind == PLAN_BEAT ? COORD_BEAT : COORD_GIVE;
         out->row.holder = queue_make(arena, plan.kind == PLAN_BEAT ? self : (struct str){ 0 }, waiters);
         out->row.beat++;
     } else if (plan.kind == PLAN_TAKE) {
         out->move = COORD_TAKE;
-        /* those ahead are dead, or ask again */
+        /* the servers ahead of us are dead, or will ask again */
         out->row.holder = queue_make(arena, self, place >= 0 ? behind : waiters);
         out->row.beat++;
         out->row.epoch++;
@@ -131,11 +131,11 @@ int64_t lock_next(struct coord *coord, size_t name)
     return plan.kind == PLAN_NOTHING || plan.kind == PLAN_BEAT ? INT64_MAX : plan.at;
 }
 
-/* --- who asks, in this process --- */
+/* --- the callers of this process --- */
 
 static void want(struct coord *coord, size_t name, bool wanted)
 {
-    if (atomic_exchange(&coord->seats[name].wanted, wanted) != wanted && coord->ops->want != NULL)
+    if (atomic_exchange(&coord->rows[name].wanted, wanted) != wanted && coord->ops->want != NULL)
         coord->ops->want(coord, name, wanted);
 }
 
@@ -145,7 +145,7 @@ void coord_lock(struct coord *coord, size_t name, struct coord_waiter *waiter)
     waiter->name = name;
     waiter->asks = true;
     waiter->epoch = 0;
-    list_append(&coord->seats[name].waiters, &waiter->node);
+    list_append(&coord->rows[name].waiters, &waiter->node);
 }
 
 void coord_unlock(struct coord *coord, struct coord_waiter *waiter)
@@ -153,23 +153,23 @@ void coord_unlock(struct coord *coord, struct coord_waiter *waiter)
     if (!waiter->asks)
         return;
     waiter->asks = false;
-    list_remove(&coord->seats[waiter->name].waiters, &waiter->node);
-    if (waiter->epoch > 0 || coord->seats[waiter->name].waiters.first == NULL)
+    list_remove(&coord->rows[waiter->name].waiters, &waiter->node);
+    if (waiter->epoch > 0 || coord->rows[waiter->name].waiters.first == NULL)
         want(coord, waiter->name, false);
 }
 
-bool coord_locks_look(struct coord *coord, int64_t boot)
+bool coord_locks_grant(struct coord *coord, int64_t boot)
 {
     bool news = false;
     for (size_t k = coord->config.n_names - coord->config.n_locks; k < coord->config.n_names; k++) {
-        struct coord_seat *seat = &coord->seats[k];
+        struct coord_row *row = &coord->rows[k];
         struct coord_waiter *first =
-            seat->waiters.first ? CONTAINER_OF(seat->waiters.first, struct coord_waiter, node) : NULL;
+            row->waiters.first ? CONTAINER_OF(row->waiters.first, struct coord_waiter, node) : NULL;
         if (first == NULL || first->epoch > 0)
             continue;
-        bool wanted = atomic_load(&seat->wanted);
-        /* what the one before had is given up */
-        if (!wanted && (coord->ops->alone || atomic_load(&seat->epoch) == 0)) {
+        bool wanted = atomic_load(&row->wanted);
+        /* the row that the caller before had is given up */
+        if (!wanted && (coord->ops->alone || atomic_load(&row->epoch) == 0)) {
             want(coord, k, true);
             news = wanted = true;
         }

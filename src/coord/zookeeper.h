@@ -87,7 +87,7 @@ void register_forget(struct zookeeper *z);                  /* the session is ov
 void register_away(struct zookeeper *z);                    /* nothing is known any more; under lock */
 void register_stale(struct zookeeper *z, const char *path); /* any thread, under lock */
 void register_release(struct zookeeper *z);
-void register_tell(struct coord *coord, const struct coord_member *list, size_t n); /* any thread */
+void register_publish(struct coord *coord, const struct coord_member *list, size_t n); /* any thread */
 bool register_list(struct coord *coord, struct arena *arena, struct coord_member **out, size_t *out_n);
 int64_t register_left(struct coord *coord, struct str executor);
 void roster_free(struct roster *roster);

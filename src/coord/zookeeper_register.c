@@ -259,7 +259,7 @@ void register_release(struct zookeeper *z)
 
 /* --- the port; any thread --- */
 
-void register_tell(struct coord *coord, const struct coord_member *list, size_t n)
+void register_publish(struct coord *coord, const struct coord_member *list, size_t n)
 {
     struct zookeeper *z = (struct zookeeper *)(void *)coord;
     struct roster *told = mem_alloc_zero(sizeof *told);

@@ -177,7 +177,7 @@ static bool duties_load(struct turn *turn, struct err *err)
     struct others others = { 0 };
     if (!store->ops->load_others(store, turn->arena, &turn->engine->taken, &others, err))
         return false;
-    coord_follow(turn->engine->coord, others.duties, others.n_duties, turn->boot);
+    coord_rows_read(turn->engine->coord, others.duties, others.n_duties, turn->boot);
     return true;
 }
 
@@ -231,7 +231,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
         if (!ours && event->seq <= head->seq)
             event_follow(turn, event, &tokens, &schedules, &site);
     }
-    coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
+    coord_rows_read(engine->coord, others.duties, others.n_duties, turn->boot);
     engine->others_seen = turn->boot;
     engine->next_time = others.next_time;
     return (!site || tenants_load(engine, err)) && (!tokens || tokens_take(turn, err)) &&
@@ -460,7 +460,7 @@ void duties_run(struct turn *turn)
 bool duties_elsewhere(const struct engine *engine)
 {
     for (size_t i = 0; i < DUTY_COUNT && !engine->store->exclusive; i++) {
-        struct str holder = engine->coord->seats[i].row.holder;
+        struct str holder = engine->coord->rows[i].duty.holder;
         if (holder.len && !str_eq(holder, engine->config.server_name))
             return true;
     }
@@ -502,10 +502,10 @@ bool duty_acts(struct turn *turn, enum duty_kind duty)
 
 bool duty_refused(struct turn *turn, struct command *command)
 {
-    const struct coord_seat *seat = &turn->engine->coord->seats[command->under.duty];
+    const struct coord_row *row = &turn->engine->coord->rows[command->under.duty];
     if (command->under.epoch == 0 || turn->engine->store->exclusive || PLANT(epoch_unchecked))
         return false;
-    if (duty_acts(turn, command->under.duty) && (seat->row.epoch == command->under.epoch || PLANT(leader_trusted)))
+    if (duty_acts(turn, command->under.duty) && (row->duty.epoch == command->under.epoch || PLANT(leader_trusted)))
         return false;
     return !turn_refuse(turn, command, ERR_stale_fence, "another server has the %s '%s' now",
         command->under.duty < DUTY_COUNT ? "duty" : "lock", duty_names[command->under.duty]);
@@ -518,7 +518,7 @@ struct str duty_text(struct turn *turn, enum duty_kind duty)
     if (engine->store->exclusive)
         return (struct str){ 0 };
     return str_fmt(turn->arena, "%.*s, epoch %lld", STR_ARG(engine->config.server_name),
-        (long long)engine->coord->seats[duty].row.epoch);
+        (long long)engine->coord->rows[duty].duty.epoch);
 }
 
 void cmd_note(struct turn *turn, struct command *command)
@@ -584,7 +584,7 @@ const char *engine_duty_name(enum duty_kind duty)
 
 void engine_locks_look(struct engine *engine)
 {
-    if (coord_locks_look(engine->coord, clock_boot_ms()))
+    if (coord_locks_grant(engine->coord, clock_boot_ms()))
         engine_wake(engine);
 }
 

@@ -142,7 +142,7 @@ static void turn_take(struct engine *engine, bool on_loop)
     struct clock_jump jump, jump_after;
     engine_clock(engine, &jump);
     bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), boot, &answered, &next, &err);
-    coord_turned(engine->coord, boot, clock_boot_ms());
+    coord_turn_ended(engine->coord, boot, clock_boot_ms());
     int64_t took = clock_boot_us() - before;
     engine_clock(engine, &jump_after);
     if (engine_health(engine) != health || jump_after.count != jump.count)

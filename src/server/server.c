@@ -393,7 +393,7 @@ static void coordination_tell(struct loop_timer *timer)
         first = false;
     }
     buf_add_z(&text, "}}");
-    coord_tell(engine_coord(server->parts.engine), buf_str(&text));
+    coord_publish(engine_coord(server->parts.engine), buf_str(&text));
     buf_release(&text);
     loop_arm(server->parts.loop, timer, loop_now(server->parts.loop) + TELL_MS);
 }

@@ -204,7 +204,7 @@ bool duty_had(const struct world *w, enum duty_kind duty)
 
 bool duty_acted(const struct world *w, enum duty_kind duty)
 {
-    return !several(w) || (duty_had(w, duty) && w->at->epochs[duty] == w->at->engine->coord->seats[duty].row.epoch);
+    return !several(w) || (duty_had(w, duty) && w->at->epochs[duty] == w->at->engine->coord->rows[duty].duty.epoch);
 }
 
 /* After a turn: w->duties is as it was before it. */
@@ -224,7 +224,7 @@ static void check_duties(struct world *w)
             trace(w, "  %s takes %s, epoch %lld", s->name, engine_duty_name((enum duty_kind)k), (long long)epoch);
         if (epoch > was && was && !str_eq(row->holder, w->duties[k].holder))
             MARK(w, duty_taken);
-        int64_t own = s->engine && coord_holds(s->engine->coord, (size_t)k) ? s->engine->coord->seats[k].row.epoch : 0;
+        int64_t own = s->engine && coord_holds(s->engine->coord, (size_t)k) ? s->engine->coord->rows[k].duty.epoch : 0;
         if (s->epochs[k] && own != s->epochs[k])
             MARK(w, duty_back);
         s->epochs[k] = own;

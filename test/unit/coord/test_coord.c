@@ -115,7 +115,7 @@ static size_t turn(struct server *server, int64_t boot)
     struct coord_step *steps = NULL;
     struct duty rows[ROWS];
     size_t taken = 0;
-    coord_follow(server->coord, server->table->rows, server->table->n, boot);
+    coord_rows_read(server->coord, server->table->rows, server->table->n, boot);
     size_t n = coord_decide(server->coord, &server->arena, boot, true, &steps);
     assert_true(n <= ROWS);
     for (size_t i = 0; i < n; i++) {
@@ -204,7 +204,7 @@ static void test_stopped_in_a_turn(void **state)
     for (int64_t boot = 2000; boot <= 9000; boot += 1000)
         turn(&a, boot);
     assert_int_equal(turn(&b, 1900), 0); /* it began then, and read the rows at 9100 */
-    coord_turned(b.coord, 1900, 9100);
+    coord_turn_ended(b.coord, 1900, 9100);
     assert_true(coord_next(b.coord) >= 9100 + COORD_LEASE_MS);
     for (int64_t boot = 9110; boot < 9100 + COORD_LEASE_MS; boot += 100)
         assert_int_equal(turn(&b, boot), 0);
@@ -229,7 +229,7 @@ static void test_a_turn_that_failed(void **state)
      */
     for (size_t i = 0; i < NAMES; i++)
         table_put(&table, &steps[i].row);
-    coord_follow(a.coord, table.rows, table.n, 1100);
+    coord_rows_read(a.coord, table.rows, table.n, 1100);
     assert_false(coord_holds(a.coord, TIMERS));
     assert_int_equal(turn(&a, 1200), NAMES);
     assert_int_equal(table.rows[0].epoch, 2);
@@ -299,7 +299,7 @@ static void test_members(void **state)
     size_t n;
     (void)state;
     server_open(&a, &table, "a");
-    coord_tell(a.coord, STR("{\"load\":1}"));
+    coord_publish(a.coord, STR("{\"load\":1}"));
     coord_status(a.coord, &status);
     assert_string_equal(status.kind, backend());
     assert_false(status.away);
@@ -312,7 +312,7 @@ static void test_members(void **state)
         return;
     }
     server_open(&b, &table, "b");
-    coord_tell(b.coord, STR("{\"load\":2}"));
+    coord_publish(b.coord, STR("{\"load\":2}"));
     for (int i = 0; !member_is(&a, "b", NULL) || !member_is(&b, "a", "{\"load\":1}"); i++, pause_ms(10))
         assert_true(i < PATIENCE_MS / 10);
     int before = atomic_load(&a.changes);
@@ -427,7 +427,7 @@ static void ask(struct server *server, struct asker *asker)
 {
     *asker = (struct asker){ .waiter = { .granted = granted, .owner = asker } };
     coord_lock(server->coord, LOCK, &asker->waiter);
-    (void)coord_locks_look(server->coord, 0);
+    (void)coord_locks_grant(server->coord, 0);
     /* in ZooKeeper the order is that of its nodes: who asks next shall find this one's */
     for (int i = 0; is("zookeeper"); i++, pause_ms(10)) {
         enum coord_advice advice = server->coord->ops->advice(server->coord, LOCK);
@@ -440,7 +440,7 @@ static void ask(struct server *server, struct asker *asker)
 static void step(struct server *server, int64_t boot)
 {
     turn(server, boot);
-    (void)coord_locks_look(server->coord, boot);
+    (void)coord_locks_grant(server->coord, boot);
 }
 
 /* Turns of all until `asker` has it: the virtual clock moves by little, so that no lease runs out. Gives the time. */
@@ -540,7 +540,7 @@ static void test_lock_of_the_dead(void **state)
         step(&b, boot);
     assert_true(two.epoch > one.epoch);
     assert_in_range(boot, 5600 + COORD_LEASE_MS - 100, 5700 + 2 * COORD_LEASE_MS + COORD_YIELD_MS);
-    coord_follow(a.coord, table.rows, table.n, boot);
+    coord_rows_read(a.coord, table.rows, table.n, boot);
     assert_false(coord_holds(a.coord, LOCK)); /* what it still does is refused */
     assert_int_equal(three.epoch, 0);
     /* a is gone for good; b gives up, and c, which was behind it, has it */
