@@ -324,7 +324,7 @@ static void test_disk_full(void **state)
     char dir[64] = "/tmp/weir-logs.XXXXXX";
     assert_non_null(mkdtemp(dir));
     if (mount("tmpfs", dir, "tmpfs", 0, "size=1M") != 0) {
-        print_message("skipped: mounting a tmpfs of 1 MiB: %s\n", strerror(errno));
+        print_message("skipped: mounting a tmpfs of 1 MiB needs root: %s\n", strerror(errno));
         rmdir(dir);
         skip();
     }

@@ -90,7 +90,7 @@ static void a_file_system_runs_full_again_and_again(void **state)
     world_dir_make(dir);
     if (mount("weir-test", dir, "tmpfs", 0, "size=2m") < 0) {
         rmdir(dir);
-        print_message("           skipped: no right to mount a small file system\n");
+        print_message("skipped: mounting a small file system needs root\n");
         skip();
     }
     snprintf(w.dir, sizeof w.dir, "%s/data", dir);
