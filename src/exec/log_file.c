@@ -78,7 +78,9 @@ enum log_file_pumped log_file_pump(struct log_file *log, int pipe_fd, size_t byt
 void log_file_close(struct log_file *log)
 {
     mask_end(&log->mask, log_file_keep, log);
-    if (log->dropped > 0 && !PLANT(log_unmarked))
+    if (PLANT(log_unmarked))
+        return;
+    if (log->dropped > 0)
         log_file_note(
             log, "\n[weir: log cut at %" PRIu64 " bytes, %" PRIu64 " bytes dropped]\n", log->kept, log->dropped);
 }

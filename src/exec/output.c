@@ -86,3 +86,22 @@ void output_put(struct str text, struct json *json, size_t *out_left)
     }
     json_object_end(json);
 }
+
+void output_check(int dir_fd, struct log_file *log)
+{
+    struct buf text, unused;
+    size_t left = 0;
+    buf_init(&text, OUTPUT_BYTES_MAX + 1);
+    buf_init(&unused, OUTPUT_JSON_MAX);
+    if (output_read(dir_fd, &text)) {
+        struct json json = json_to(&unused);
+        output_put(buf_str(&text), &json, &left);
+    }
+    if (left > 0)
+        log_file_note(log,
+            "[weir: %zu lines of WEIR_OUTPUT are left out: a line is NAME=VALUE, a name 1 to %d bytes of UTF-8 without "
+            "NUL, at most %d names, %d KiB in all]\n",
+            left, OUTPUT_NAME_BYTES_MAX, OUTPUT_NAMES_MAX, OUTPUT_BYTES_MAX >> 10);
+    buf_release(&text);
+    buf_release(&unused);
+}

@@ -2,6 +2,7 @@
 #ifndef WEIR_EXEC_OUTPUT_H
 #define WEIR_EXEC_OUTPUT_H
 
+#include "exec/log_file.h"
 #include "text/json.h"
 #include "text/key.h"
 
@@ -18,5 +19,9 @@ bool output_read(int dir_fd, struct buf *out);
  * isn't one (output_name_is_valid), with a value over OUTPUT_VALUE_BYTES_MAX, or beyond OUTPUT_NAMES_MAX names, are
  * left out; *out_left says how many. */
 void output_put(struct str text, struct json *json, size_t *out_left);
+
+/* output_check: writes a line to the job's log if output_put will leave lines out. The shim calls it while the log is
+ * open; the agent, which sends the outputs later, can't. */
+void output_check(int dir_fd, struct log_file *log);
 
 #endif

@@ -36,10 +36,10 @@ static void room_make(void)
     if (handle.dir_fd > 0)
         return;
     HOLDS(mkdtemp(root) != NULL && atexit(room_remove) == 0);
-    handle = (struct shim_handle){ .agent = &agent, .task = 7, .wants = true };
+    handle = (struct shim_handle){ .agent = &agent, .task = 7, .upload.wanted = true };
     snprintf(handle.fence, sizeof handle.fence, "%s", fence_seal(&key, (struct fence){ 1, 7, 1 }).z);
     handle.dir_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    buf_init(&handle.kept_list, (size_t)2 << 20);
+    buf_init(&handle.upload.list, (size_t)2 << 20);
     HOLDS(handle.dir_fd > 0 && mkdirat(handle.dir_fd, "io", 0700) == 0);
     handle.log_fd = openat(handle.dir_fd, "log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     HOLDS(handle.log_fd >= 0);
@@ -74,17 +74,17 @@ static size_t files_make(int work_fd, struct str names)
 static void pieces_arrive(struct arena *arena)
 {
     while (!send_done(&handle)) {
-        struct str name = handle.kept[handle.kept_at].name, path, query, args[ROUTE_ARGS];
+        struct str name = handle.upload.files[handle.upload.at].name, path, query, args[ROUTE_ARGS];
         struct err err = { .arena = arena };
         HOLDS(http_target_parse(arena, STR("POST"), str_of(send_path(&handle, arena)), &path, &query, &err));
         const struct route *route = route_find(STR("POST"), path, args, NULL);
         HOLDS(route && strcmp(route->path, "/v1/tasks/{task}/artifacts/{file}") == 0);
         HOLDS(str_eqz(args[0], "7") && str_eq(args[1], name) && file_name_is_valid(name));
         SEEN_IF(backslash, str_index(name, '\\') >= 0);
-        SEEN_IF(executable, handle.kept[handle.kept_at].executable);
+        SEEN_IF(executable, handle.upload.files[handle.upload.at].executable);
         send_add(&handle, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
     }
-    HOLDS(!handle.kept_list.full);
+    HOLDS(!handle.upload.list.full);
 }
 
 static void end_arrives(struct arena *arena, struct str log)
@@ -107,8 +107,8 @@ static void end_arrives(struct arena *arena, struct str log)
     struct str outputs = items[0].outputs;
     struct str artifacts = artifacts_split(&outputs);
     json_t *kept = json_parse(artifacts, 4, &err), *said = outputs.len > 0 ? json_parse(outputs, 4, &err) : NULL;
-    HOLDS(json_array_size(kept) == handle.n_kept);
-    SEEN_IF(files, handle.n_kept > 0);
+    HOLDS(json_array_size(kept) == handle.upload.n);
+    SEEN_IF(files, handle.upload.n > 0);
     SEEN_IF(outputs, json_object_size(said) > 0);
     json_decref(kept);
     json_decref(said);
@@ -144,10 +144,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     handle.status = (struct status){ .exit = 3, .signo = -1, .finished_ms = 1 };
     handle.state = HANDLE_ENDED;
     handle.log_bytes = (int64_t)job_log.len;
-    handle.stored = handle.kept_offset = 0;
+    handle.stored = handle.upload.offset = 0;
     send_begin(&handle);
-    HOLDS(handle.keeps && handle.n_kept <= n_files);
-    SEEN_IF(file_left, handle.n_kept < n_files);
+    HOLDS(handle.upload.listed && handle.upload.n <= n_files);
+    SEEN_IF(file_left, handle.upload.n < n_files);
     SEEN_IF(outputs_left, outputs.len > 0 && str_index(outputs, '=') < 0);
     pieces_arrive(&arena);
     end_arrives(&arena, job_log);

@@ -73,8 +73,8 @@ struct shim_handle *agent_idle_handle(struct agent *agent)
 void agent_timed(struct agent *agent, int64_t started_us)
 {
     int64_t us = clock_boot_us() - started_us;
-    agent->job_us = agent->jobs_timed == 0 ? us : agent->job_us + (us - agent->job_us) / 8;
-    agent->jobs_timed += agent->jobs_timed < 1000;
+    agent->ahead.job_us = agent->ahead.jobs_timed == 0 ? us : agent->ahead.job_us + (us - agent->ahead.job_us) / 8;
+    agent->ahead.jobs_timed += agent->ahead.jobs_timed < 1000;
 }
 
 struct place agent_place(const struct agent *agent, const struct shim_handle *handle)
@@ -141,7 +141,7 @@ static void agent_retry(struct loop_timer *timer)
         agent->server = (agent->server + 1) % n;
         agent->registered = false;
         /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
-        agent->seen[0] = '\0';
+        agent->polls.seen[0] = '\0';
     }
     if (!agent->registered)
         agent_register(agent);
@@ -404,8 +404,8 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     agent->lang = strdup(lang && lang[0] ? lang : "C.UTF-8");
     agent->container = container_program(agent);
     /* above every number of an earlier life; else its grants wait for their lease */
-    agent->seq = clock_wall_ms() * 1000;
-    buf_init(&agent->body, (size_t)64 << 20);
+    agent->polls.seq = clock_wall_ms() * 1000;
+    buf_init(&agent->polls.body, (size_t)64 << 20);
     agent_raise_files(config->slots);
     agent_open_loop(agent);
     agent->clients = mem_alloc(config->n_servers * sizeof *agent->clients);
@@ -437,13 +437,13 @@ static void agent_close(struct agent *agent)
             client_close(agent->clients[i]);
     mem_free(agent->clients);
     agent_forget_ahead(agent);
-    for (struct list_node *node; (node = list_take_first(&agent->calls));) {
+    for (struct list_node *node; (node = list_take_first(&agent->polls.all));) {
         struct poll_call *call = CONTAINER_OF(node, struct poll_call, node);
         mem_free(call->told);
         mem_free(call);
     }
     loop_free(agent->loop);
-    buf_release(&agent->body);
+    buf_release(&agent->polls.body);
     arena_release(&agent->scratch);
     char *texts[] = { agent->dir, agent->name, agent->path, agent->lang, agent->host };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

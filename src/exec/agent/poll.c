@@ -76,13 +76,13 @@ static void call_free(struct agent *agent, struct poll_call *call)
 {
     if (!call)
         return;
-    if (agent->call == call)
-        agent->call = NULL;
-    if (agent->again == call)
-        agent->again = NULL;
-    if (agent->ends == call)
-        agent->ends = NULL;
-    list_remove(&agent->calls, &call->node);
+    if (agent->polls.newest == call)
+        agent->polls.newest = NULL;
+    if (agent->polls.again == call)
+        agent->polls.again = NULL;
+    if (agent->polls.ends == call)
+        agent->polls.ends = NULL;
+    list_remove(&agent->polls.all, &call->node);
     mem_free(call->told);
     mem_free(call);
 }
@@ -134,8 +134,8 @@ static void registered(struct client_response *response, struct err *err, void *
     int64_t lease_ms = member_number(answer, "lease_ms", 0);
     agent->lease_ms = lease_ms >= 100 && lease_ms <= 86400000 ? lease_ms : 15000;
     agent->registered = true;
-    agent->told_free = 0;
-    agent->long_at_ms = 0;
+    agent->polls.free = 0;
+    agent->polls.long_at_ms = 0;
     json_decref(answer);
     log_event("executor.registered", "name=%s id=%s server=%s slots=%" PRId64, log_quote(str_of(agent->name)).z,
         agent->id, agent->config->servers[agent->server], agent->config->slots);
@@ -179,8 +179,8 @@ void agent_register(struct agent *agent)
     struct buf body;
     agent->registered = false;
     agent->unheard = true;
-    ASSERT(!agent->call); /* the newest poll has failed, or there was none */
-    call_forget(agent, agent->again);
+    ASSERT(!agent->polls.newest); /* the newest poll has failed, or there was none */
+    call_forget(agent, agent->polls.again);
     buf_init(&body, 1 << 20);
     struct json json = json_to(&body);
     json_object_begin(&json);
@@ -254,8 +254,8 @@ static void take_grant(struct agent *agent, const json_t *grant)
     }
     struct grant_ahead *ahead = mem_alloc(sizeof *ahead);
     *ahead = (struct grant_ahead){ .grant = json_incref((json_t *)(uintptr_t)grant) };
-    list_append(&agent->waiting, &ahead->node);
-    agent->waiting_until_ms = loop_now(agent->loop) + AHEAD_MS;
+    list_append(&agent->ahead.grants, &ahead->node);
+    agent->ahead.until_ms = loop_now(agent->loop) + AHEAD_MS;
 }
 
 static void ahead_free(struct grant_ahead *ahead)
@@ -266,14 +266,14 @@ static void ahead_free(struct grant_ahead *ahead)
 
 void agent_forget_ahead(struct agent *agent)
 {
-    for (struct list_node *node; (node = list_take_first(&agent->waiting));)
+    for (struct list_node *node; (node = list_take_first(&agent->ahead.grants));)
         ahead_free(CONTAINER_OF(node, struct grant_ahead, node));
 }
 
 static void start_ahead(struct agent *agent)
 {
-    while (agent->waiting.first && agent_running(agent) < (size_t)agent->config->slots) {
-        struct grant_ahead *ahead = CONTAINER_OF(list_take_first(&agent->waiting), struct grant_ahead, node);
+    while (agent->ahead.grants.first && agent_running(agent) < (size_t)agent->config->slots) {
+        struct grant_ahead *ahead = CONTAINER_OF(list_take_first(&agent->ahead.grants), struct grant_ahead, node);
         start_grant(agent, ahead->grant);
         ahead_free(ahead);
         arena_reset(&agent->scratch);
@@ -327,7 +327,7 @@ static void take_results(struct agent *agent, struct poll_call *call, const json
 
 static void poll_answer(struct agent *agent, struct poll_call *call, const json_t *answer)
 {
-    bool newest = agent->call == call;
+    bool newest = agent->polls.newest == call;
     int64_t lease_ms = member_number(answer, "lease_ms", agent->lease_ms);
     if (lease_ms >= 100 && lease_ms <= 86400000)
         agent->lease_ms = lease_ms;
@@ -336,9 +336,9 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     agent->careful = agent->careful && !newest;
     struct str seen = member_text(answer, "seen");
     /* the last word counts, also one that is less than before */
-    if (newest && seen.len > 0 && seen.len < sizeof agent->seen) {
-        memcpy(agent->seen, seen.ptr, seen.len);
-        agent->seen[seen.len] = '\0';
+    if (newest && seen.len > 0 && seen.len < sizeof agent->polls.seen) {
+        memcpy(agent->polls.seen, seen.ptr, seen.len);
+        agent->polls.seen[seen.len] = '\0';
     }
     take_results(agent, call, answer);
     if (newest) {
@@ -350,7 +350,7 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     each_member(agent, answer, "cancels", take_cancel);
     if (newest) {
         bool full = agent_running(agent) >= (size_t)agent->config->slots;
-        agent->long_at_ms = full ? loop_now(agent->loop) + LISTEN_PAUSE_MS : 0;
+        agent->polls.long_at_ms = full ? loop_now(agent->loop) + LISTEN_PAUSE_MS : 0;
     }
     for (size_t i = 0; i < agent->n_handles; i++)
         shim_handle_lease(agent->handles[i]);
@@ -398,8 +398,8 @@ static void poll_refused(
         agent->careful = true; /* what it brings can't be read: its grants go back, and the next asks for one alone */
         call_forget(agent, call);
     } else {
-        agent->call = NULL;
-        agent->again = call;
+        agent->polls.newest = NULL;
+        agent->polls.again = call;
         if (call_in_doubt(call))
             call_forget(agent, call);
     }
@@ -411,7 +411,7 @@ static void polled(struct client_response *response, struct err *err, void *owne
     struct poll_call *call = owner;
     struct agent *agent = call->agent;
     json_t *answer = response->status / 100 == 2 ? answer_parse(response) : NULL;
-    if (!answer && agent->call == call) {
+    if (!answer && agent->polls.newest == call) {
         poll_refused(agent, call, response, err);
         return;
     }
@@ -448,9 +448,9 @@ static void ends_told(struct client_response *response, struct err *err, void *o
 /* As many as a few milliseconds' worth of jobs. */
 static int64_t ahead_wanted(const struct agent *agent)
 {
-    if (agent->jobs_timed < AHEAD_JOBS_KNOWN || agent->job_us > AHEAD_JOB_US)
+    if (agent->ahead.jobs_timed < AHEAD_JOBS_KNOWN || agent->ahead.job_us > AHEAD_JOB_US)
         return 0;
-    int64_t n = agent->config->slots * AHEAD_JOB_US / (agent->job_us > 100 ? agent->job_us : 100);
+    int64_t n = agent->config->slots * AHEAD_JOB_US / (agent->ahead.job_us > 100 ? agent->ahead.job_us : 100);
     return n < AHEAD_MAX ? n : AHEAD_MAX;
 }
 
@@ -537,15 +537,15 @@ static int64_t poll_wait(const struct agent *agent, const struct poll_call *call
 static void poll_body(struct agent *agent, struct poll_call *call)
 {
     call->wait_ms = poll_wait(agent, call);
-    buf_reset(&agent->body);
-    struct json json = json_to(&agent->body);
+    buf_reset(&agent->polls.body);
+    struct json json = json_to(&agent->polls.body);
     json_object_begin(&json);
     json_put_i64(&json, "seq", call->seq);
-    json_put_i64(&json, "free", agent->told_free);
-    if (agent->told_free > 0 && ahead_wanted(agent) > 0)
+    json_put_i64(&json, "free", agent->polls.free);
+    if (agent->polls.free > 0 && ahead_wanted(agent) > 0)
         json_put_i64(&json, "ahead", ahead_wanted(agent)); /* of `free`: beyond the slots */
-    if (agent->seen[0] != '\0')
-        json_put_z(&json, "seen", agent->seen);
+    if (agent->polls.seen[0] != '\0')
+        json_put_z(&json, "seen", agent->polls.seen);
     json_put_i64(&json, "wait_ms", call->wait_ms);
     body_renew(agent, &json);
     if (call->quick)
@@ -563,9 +563,9 @@ static void poll_send(struct agent *agent, struct poll_call *call)
     patience_ms = patience_ms > least_ms ? patience_ms : least_ms;
     call->sent_ms = clock_boot_ms();
     agent->answer_by_ms = call->sent_ms + call->wait_ms + patience_ms;
-    agent->call = call;
-    agent->again = NULL;
-    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body),
+    agent->polls.newest = call;
+    agent->polls.again = NULL;
+    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->polls.body),
         "application/json", call->wait_ms + patience_ms, polled, call);
     arena_reset(&agent->scratch);
 }
@@ -574,7 +574,7 @@ static struct poll_call *call_new(struct agent *agent)
 {
     struct poll_call *call = mem_alloc(sizeof *call);
     *call = (struct poll_call){ .agent = agent };
-    list_append(&agent->calls, &call->node);
+    list_append(&agent->polls.all, &call->node);
     call->told = mem_alloc((agent->n_handles + 1) * sizeof *call->told);
     return call;
 }
@@ -582,9 +582,9 @@ static struct poll_call *call_new(struct agent *agent)
 static void poll_new(struct agent *agent, bool ends)
 {
     struct poll_call *call = call_new(agent);
-    call->seq = ++agent->seq;
+    call->seq = ++agent->polls.seq;
     call->quick = ends;
-    agent->told_free = poll_free(agent);
+    agent->polls.free = poll_free(agent);
     poll_body(agent, call);
     poll_send(agent, call);
 }
@@ -598,7 +598,7 @@ static void ends_send(struct agent *agent, struct shim_handle *only)
     json_object_begin(&json);
     body_ends(agent, call, only, "items", ENDS_BYTES_MAX, &json);
     json_object_end(&json);
-    agent->ends = call;
+    agent->polls.ends = call;
     client_start(agent_client(agent), "POST", "/v1/finishes", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS,
         ends_told, call);
     buf_release(&body);
@@ -643,38 +643,38 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         return false;
     if (!agent->registered)
         return false;
-    if (agent->again) {
-        if (poll_wait(agent, agent->again) < agent->again->wait_ms)
-            poll_body(agent, agent->again); /* the same but that it doesn't listen: it carries no ends */
-        poll_send(agent, agent->again);
+    if (agent->polls.again) {
+        if (poll_wait(agent, agent->polls.again) < agent->polls.again->wait_ms)
+            poll_body(agent, agent->polls.again); /* the same but that it doesn't listen: it carries no ends */
+        poll_send(agent, agent->polls.again);
         return true;
     }
-    struct shim_handle *alone = agent->ends ? NULL : end_alone(agent);
+    struct shim_handle *alone = agent->polls.ends ? NULL : end_alone(agent);
     if (alone)
         ends_send(agent, alone);
     start_ahead(agent);
-    if (agent->waiting.first && loop_now(agent->loop) < agent->waiting_until_ms) {
-        *out_next = agent->waiting_until_ms;
+    if (agent->ahead.grants.first && loop_now(agent->loop) < agent->ahead.until_ms) {
+        *out_next = agent->ahead.until_ms;
         return false;
     }
-    if (agent->waiting.first) {
+    if (agent->ahead.grants.first) {
         agent_forget_ahead(agent);
-        agent->jobs_timed = 0; /* they aren't that short: look again */
+        agent->ahead.jobs_timed = 0; /* they aren't that short: look again */
     }
     bool ends = poll_has_ends(agent);
-    if (agent->call && agent->call->quick)
+    if (agent->polls.newest && agent->polls.newest->quick)
         return false;
-    if (agent->call && agent->told_free > 0) {
-        if (ends && !agent->ends)
+    if (agent->polls.newest && agent->polls.free > 0) {
+        if (ends && !agent->polls.ends)
             ends_send(agent, NULL);
         return false;
     }
-    if (agent->call && !ends && poll_free(agent) == 0)
+    if (agent->polls.newest && !ends && poll_free(agent) == 0)
         return false;
-    if (!agent->call && !ends && loop_now(agent->loop) < agent->long_at_ms) {
-        *out_next = agent->long_at_ms;
+    if (!agent->polls.newest && !ends && loop_now(agent->loop) < agent->polls.long_at_ms) {
+        *out_next = agent->polls.long_at_ms;
         return false;
     }
-    poll_new(agent, ends); /* the older call, if any, ends by itself; agent->call tells which one counts */
+    poll_new(agent, ends); /* the older call, if any, ends by itself; agent->polls.newest tells which one counts */
     return true;
 }

@@ -301,9 +301,9 @@ void report_result(struct shim_handle *handle, int status, struct str code)
         return;
     }
     /* the server forgot what it had: once more */
-    if (str_eqz(code, err_name(ERR_artifact_unknown)) && handle->keeps && !handle->resent) {
+    if (str_eqz(code, err_name(ERR_artifact_unknown)) && handle->upload.listed && !handle->upload.resent) {
         log_event("finish.resend", "task=%lld", (long long)handle->task);
-        handle->resent = true;
+        handle->upload.resent = true;
         send_begin(handle);
         report_log(handle);
         return;

@@ -18,69 +18,70 @@ enum { ROUNDS_MAX = 20, PIECE_MAX = 1 << 20, SEND_TIMEOUT_MS = 60000 };
 
 void send_forget(struct shim_handle *handle)
 {
-    arena_reset(&handle->kept_arena);
-    handle->kept = NULL;
-    handle->n_kept = handle->kept_at = 0;
-    handle->kept_offset = 0;
-    handle->kept_rounds = 0;
-    handle->keeps = false;
-    buf_reset(&handle->kept_list);
+    arena_reset(&handle->upload.arena);
+    handle->upload.files = NULL;
+    handle->upload.n = handle->upload.at = 0;
+    handle->upload.offset = 0;
+    handle->upload.rounds = 0;
+    handle->upload.listed = false;
+    buf_reset(&handle->upload.list);
 }
 
 void send_begin(struct shim_handle *handle)
 {
     send_forget(handle);
     bool whole = handle->status.outcome != OUTCOME_lost; /* a shim that died has put nothing aside */
-    handle->keeps =
-        handle->wants && whole && artifacts_list(handle->dir_fd, &handle->kept_arena, &handle->kept, &handle->n_kept);
+    handle->upload.listed =
+        handle->upload.wanted && whole &&
+        artifacts_list(handle->dir_fd, &handle->upload.arena, &handle->upload.files, &handle->upload.n);
 }
 
 bool send_done(const struct shim_handle *handle)
 {
-    return handle->state != HANDLE_ENDED || handle->kept_at >= handle->n_kept;
+    return handle->state != HANDLE_ENDED || handle->upload.at >= handle->upload.n;
 }
 
 /* send_skip: said in the job's log, once: without its file the next agent passes over it. */
 static void send_skip(struct shim_handle *handle, const char *why)
 {
-    const struct artifact *file = &handle->kept[handle->kept_at];
+    const struct artifact *file = &handle->upload.files[handle->upload.at];
     report_note(handle, "[weir: artifact '%.*s' isn't kept: %.200s]\n", STR_ARG(str_sub(file->name, 0, 200)), why);
-    artifact_remove(handle->dir_fd, handle->kept_at);
+    artifact_remove(handle->dir_fd, handle->upload.at);
     log_warn("artifact.refused", "task=%lld name=%s reason=%s", (long long)handle->task, log_quote(file->name).z,
         log_quote(str_of(why)).z);
-    handle->kept_at++;
-    handle->kept_offset = 0;
-    handle->kept_rounds = 0;
+    handle->upload.at++;
+    handle->upload.offset = 0;
+    handle->upload.rounds = 0;
 }
 
 void send_add(struct shim_handle *handle, const char *hash)
 {
-    const struct artifact *file = &handle->kept[handle->kept_at];
-    struct json json = json_to(&handle->kept_list);
-    if (handle->kept_list.len > 0)
-        buf_add_char(&handle->kept_list, ',');
+    const struct artifact *file = &handle->upload.files[handle->upload.at];
+    struct json json = json_to(&handle->upload.list);
+    if (handle->upload.list.len > 0)
+        buf_add_char(&handle->upload.list, ',');
     json_object_begin(&json);
     json_put_str(&json, "name", file->name);
     json_put_i64(&json, "bytes", file->bytes);
     json_put_z(&json, "sha256", hash);
     json_put_z(&json, "mode", file->executable ? "0755" : "0644");
     json_object_end(&json);
-    handle->kept_at++;
-    handle->kept_offset = 0;
-    handle->kept_rounds = 0;
+    handle->upload.at++;
+    handle->upload.offset = 0;
+    handle->upload.rounds = 0;
 }
 
 static void send_taken(struct shim_handle *handle, const struct client_response *response, int64_t bytes)
 {
-    const struct artifact *file = &handle->kept[handle->kept_at];
+    const struct artifact *file = &handle->upload.files[handle->upload.at];
     handle->tries = 0;
-    handle->kept_offset += bytes;
+    handle->upload.offset += bytes;
     json_t *answer = json_loadb(response->body.ptr ? response->body.ptr : "", response->body.len, 0, NULL);
     const char *hash = json_string_value(json_object_get(answer, "sha256"));
-    if (handle->kept_offset >= file->bytes && hash == NULL) {
+    if (handle->upload.offset >= file->bytes && hash == NULL) {
         send_skip(handle, "the server didn't say its hash");
     } else if (hash != NULL &&
-               handle->kept_list.len > ARTIFACT_LIST_BYTES_MAX * 2) { /* never, by what the shim put aside */
+               handle->upload.list.len > ARTIFACT_LIST_BYTES_MAX * 2) { /* never, by what the shim put aside */
         send_skip(handle, "the names of this job's files are too long");
     } else if (hash != NULL) {
         send_add(handle, hash);
@@ -95,10 +96,10 @@ static void send_refused(struct shim_handle *handle, const struct client_respons
     if (err.code == ERR_stale_fence || err.code == ERR_not_found || err.code == ERR_unknown_task) {
         log_event("task.stale", "task=%lld code=%s", (long long)handle->task, err_name(err.code));
         shim_handle_drop(handle);
-    } else if (err.code == ERR_log_gap && handle->kept_rounds++ >= ROUNDS_MAX) {
+    } else if (err.code == ERR_log_gap && handle->upload.rounds++ >= ROUNDS_MAX) {
         send_skip(handle, "the server has lost pieces of it again and again");
-    } else if (err.code == ERR_log_gap && err.expected >= 0 && err.expected < handle->kept_offset) {
-        handle->kept_offset = err.expected; /* the server was restarted: it forgets what isn't whole */
+    } else if (err.code == ERR_log_gap && err.expected >= 0 && err.expected < handle->upload.offset) {
+        handle->upload.offset = err.expected; /* the server was restarted: it forgets what isn't whole */
         if (handle->tries++ > 3)
             report_later(handle, report_backoff(handle->tries));
     } else if (err.code == ERR_quota_full ||
@@ -116,8 +117,8 @@ static void send_answered(struct client_response *response, struct err *err, voi
 {
     (void)err;
     struct shim_handle *handle = owner;
-    const struct artifact *file = &handle->kept[handle->kept_at];
-    int64_t left = file->bytes - handle->kept_offset;
+    const struct artifact *file = &handle->upload.files[handle->upload.at];
+    int64_t left = file->bytes - handle->upload.offset;
     handle->post = NULL;
     if (response->status == 0)
         report_later(handle, report_backoff(handle->tries++));
@@ -130,26 +131,26 @@ static void send_answered(struct client_response *response, struct err *err, voi
 
 char *send_path(const struct shim_handle *handle, struct arena *arena)
 {
-    const struct artifact *file = &handle->kept[handle->kept_at];
+    const struct artifact *file = &handle->upload.files[handle->upload.at];
     struct str fence = client_encode(arena, str_of(handle->fence)), name = client_encode(arena, file->name);
-    bool last = file->bytes - handle->kept_offset <= PIECE_MAX;
+    bool last = file->bytes - handle->upload.offset <= PIECE_MAX;
     return str_dupz(
         arena, str_fmt(arena, "/v1/tasks/%" PRId64 "/artifacts/%.*s?fence=%.*s&offset=%" PRId64 "%s", handle->task,
-                   STR_ARG(name), STR_ARG(fence), handle->kept_offset, last ? "&last=1" : ""));
+                   STR_ARG(name), STR_ARG(fence), handle->upload.offset, last ? "&last=1" : ""));
 }
 
 void send_next(struct shim_handle *handle)
 {
     static char space[PIECE_MAX];
-    const struct artifact *file = &handle->kept[handle->kept_at];
-    int64_t left = file->bytes - handle->kept_offset;
+    const struct artifact *file = &handle->upload.files[handle->upload.at];
+    int64_t left = file->bytes - handle->upload.offset;
     size_t want = left < PIECE_MAX ? (size_t)left : PIECE_MAX;
-    int fd = artifact_open(handle->dir_fd, handle->kept_at);
-    ssize_t n = fd >= 0 ? pread(fd, space, want, handle->kept_offset) : -1;
+    int fd = artifact_open(handle->dir_fd, handle->upload.at);
+    ssize_t n = fd >= 0 ? pread(fd, space, want, handle->upload.offset) : -1;
     if (fd >= 0)
         close(fd);
     if (fd < 0 && errno == ENOENT) { /* an earlier agent passed over it, and said so */
-        handle->kept_at++;
+        handle->upload.at++;
         report_later(handle, 0);
         return;
     }
@@ -167,12 +168,12 @@ void send_next(struct shim_handle *handle)
 
 void send_item(struct shim_handle *handle, struct json *json)
 {
-    if (!handle->keeps)
+    if (!handle->upload.listed)
         return;
     json_key(json, "artifacts");
     struct buf text;
     buf_init(&text, (size_t)4 << 20);
-    buf_addf(&text, "[%.*s]", STR_ARG(buf_str(&handle->kept_list)));
+    buf_addf(&text, "[%.*s]", STR_ARG(buf_str(&handle->upload.list)));
     json_raw(json, buf_str(&text));
     buf_release(&text);
 }

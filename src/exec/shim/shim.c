@@ -32,6 +32,7 @@
 #include "exec/artifacts.h"
 #include "exec/output.h"
 #include "exec/runner.h"
+#include "exec/shim/job_files.h"
 #include "exec/process_tree.h"
 #include "exec/shim/shim_message.h"
 #include "exec/workdir.h"
@@ -50,22 +51,21 @@ enum shim_clock { CLOCK_TIMEOUT, CLOCK_KILL, CLOCK_LEASE, CLOCK_TELL, CLOCK_SWEE
 struct shim {
     const char *dir; /* its directory, absolute */
     int dir_fd, listen_fd, agent_fd, timer_fd, null_fd;
-    int job_fd, status_fd, log_fd, out_fd, io_fd, work_fd;
+    int job_fd, status_fd, log_fd, work_fd;
     enum shim_state state;
     struct arena arena;
     struct buf record;
     struct job job;
+    struct job_files files;
     struct runner runner;
     struct log_file log;
     struct status status;
     bool checking_out; /* the runner has the checkout, the job comes after it */
     int view_in;       /* where the checkout sends the view; -1: none */
     struct view view;
-    bool ending;                                 /* a signal was sent: descendants have until CLOCK_KILL as well */
-    bool killing;                                /* everything left is to die now */
-    bool needs_full;                             /* io/needs holds something of the job before */
-    bool artifacts_left;                         /* keep/ does */
-    enum { FOR_UNKNOWN, FOR_US, FOR_ALL } modes; /* of io/ and work/; a container needs them for every user */
+    bool ending;         /* a signal was sent: descendants have until CLOCK_KILL as well */
+    bool killing;        /* everything left is to die now */
+    bool artifacts_left; /* keep/ may hold files of an earlier job */
     bool ended_untold;
     int64_t hook_until; /* boot ms; 0: no hook was seen */
     int64_t lease_grace_ms;
@@ -131,92 +131,12 @@ static void shim_accept(struct shim *shim)
     shim_tell(shim, MESSAGE_HELLO);
 }
 
-/* --- the job's files --- */
-
-static bool file_put(int dir_fd, const char *name, struct str content, mode_t mode)
-{
-    unlinkat(dir_fd, name, 0); /* whatever the job before made of it */
-    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return false;
-    bool ok = fchmod(fd, mode) == 0; /* whatever the umask */
-    for (size_t done = 0; ok && done < content.len;) {
-        ssize_t n = write(fd, content.ptr + done, content.len - done);
-        ok = n > 0 || (n < 0 && errno == EINTR);
-        done += n > 0 ? (size_t)n : 0;
-    }
-    close(fd);
-    return ok;
-}
-
-/* io/out must be there, empty and the one file that out_fd knows: two system calls when the job before left it alone.
- */
-static bool out_renew(struct shim *shim)
-{
-    struct stat st;
-    if (shim->out_fd >= 0 && fstat(shim->out_fd, &st) == 0 && st.st_nlink == 1 && st.st_size == 0)
-        return true;
-    if (shim->out_fd >= 0)
-        close(shim->out_fd);
-    shim->out_fd = -1;
-    if (!file_put(shim->io_fd, "out", (struct str){ 0 }, shim->job.container ? 0666 : 0600))
-        return false;
-    shim->out_fd = openat(shim->io_fd, "out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    return shim->out_fd >= 0;
-}
-
-/* modes_set: the user of a container may be any: io/ and work/ are for all while it has them. On the host nobody gets
- * there: the folder above them is ours alone. */
-static bool modes_set(struct shim *shim)
-{
-    bool container = shim->job.container != NULL;
-    if (shim->modes == (container ? FOR_ALL : FOR_US))
-        return !container || fchmod(shim->work_fd, 0777) == 0; /* work/ was created again after the job before */
-    if (shim->out_fd >= 0)
-        close(shim->out_fd);
-    shim->out_fd = -1;
-    shim->needs_full = true;
-    shim->modes = container ? FOR_ALL : FOR_US;
-    return fchmod(shim->io_fd, container ? 0755 : 0700) == 0 && fchmod(shim->work_fd, container ? 0777 : 0700) == 0;
-}
-
-static bool shim_put_files(struct shim *shim)
-{
-    const struct job *job = &shim->job;
-    mode_t mode = job->container ? 0644 : 0600;
-    bool ok = modes_set(shim) && out_renew(shim);
-    if (job->needs.len > 0 || shim->needs_full) {
-        ok &= file_put(shim->io_fd, "needs", job->needs.len > 0 ? job->needs : STR("{}"), mode);
-        shim->needs_full = job->needs.len > 0;
-    }
-    if (job->input.len > 0)
-        ok &= file_put(shim->io_fd, "input", job->input, mode);
-    if (job->script.len > 0)
-        ok &= file_put(shim->io_fd, "script", job->script, mode);
-    if (job->container)
-        unlinkat(shim->io_fd, "cid", 0);
-    return ok;
-}
-
-/* The job before may have made anything of io/: if it isn't as it should be it is made anew. */
-static bool shim_files(struct shim *shim)
-{
-    if (shim_put_files(shim))
-        return true;
-    if (shim->out_fd >= 0)
-        close(shim->out_fd);
-    shim->out_fd = -1;
-    shim->needs_full = true;
-    shim->modes = FOR_UNKNOWN;
-    return workdir_clean(shim->dir_fd, "io", &shim->io_fd) && shim_put_files(shim);
-}
-
 /* --- the end of a job --- */
 
 /* A killed container client leaves the container behind; only its program can remove it. */
 static void shim_remove_container(struct shim *shim)
 {
-    pid_t pid = container_remove(shim->job.container, shim->io_fd, shim->null_fd, shim->job.envp);
+    pid_t pid = container_remove(shim->job.container, shim->files.io_fd, shim->null_fd, shim->job.envp);
     int64_t until = clock_boot_ms() + CONTAINER_WAIT_MS;
     while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && clock_boot_ms() < until)
         nanosleep(&(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
@@ -235,7 +155,7 @@ static void shim_verdict(struct shim *shim)
     if (out->exit > CONTAINER_SIGNAL && out->exit < CONTAINER_SIGNAL + 32) {
         out->signo = out->exit - CONTAINER_SIGNAL;
         out->exit = -1;
-    } else if (out->exit == CONTAINER_FAILED && !shim->ending && !container_made(shim->io_fd)) {
+    } else if (out->exit == CONTAINER_FAILED && !shim->ending && !container_made(shim->files.io_fd)) {
         log_file_note(&shim->log, "[weir: there was no container: the image can't be had, or %.100s refused it]\n",
             shim->job.container);
         out->outcome = OUTCOME_temporary;
@@ -265,31 +185,10 @@ __attribute__((format(printf, 2, 3))) static void shim_reason(struct shim *shim,
     reason[good] = '\0';
 }
 
-/* shim_check_outputs: the agent sends what output_put takes; what it leaves out is said while the log is still open. */
-static void shim_check_outputs(struct shim *shim)
-{
-    struct buf text, unused;
-    size_t left = 0;
-    buf_init(&text, OUTPUT_BYTES_MAX + 1);
-    buf_init(&unused, OUTPUT_JSON_MAX);
-    if (output_read(shim->dir_fd, &text)) {
-        struct json json = json_to(&unused);
-        output_put(buf_str(&text), &json, &left);
-    }
-    if (left > 0)
-        log_file_note(&shim->log,
-            "[weir: %zu lines of WEIR_OUTPUT are left out: a line is NAME=VALUE, a name 1 to %d bytes of UTF-8 without "
-            "NUL, at most %d "
-            "names, %d KiB in all]\n",
-            left, OUTPUT_NAME_BYTES_MAX, OUTPUT_NAMES_MAX, OUTPUT_BYTES_MAX >> 10);
-    buf_release(&text);
-    buf_release(&unused);
-}
-
 static void shim_ended(struct shim *shim)
 {
     struct status *status = &shim->status;
-    shim_check_outputs(shim);
+    output_check(shim->dir_fd, &shim->log);
     const char *missing = NULL;
     if (shim->job.artifacts)
         missing = artifacts_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd,
@@ -534,7 +433,7 @@ static void shim_start(struct shim *shim, const struct shim_message *message)
     if (shim->artifacts_left)
         artifacts_forget(shim->dir_fd);
     shim->artifacts_left = job->artifacts != NULL;
-    if (job->refusal.len > 0 || !shim_files(shim)) {
+    if (job->refusal.len > 0 || !job_files_put(&shim->files, job, shim->work_fd)) {
         bool refused = job->refusal.len > 0;
         log_file_note(&shim->log, "[weir: %.*s%s]\n",
             STR_ARG(refused ? job->refusal : STR("can't write the job's files: ")),
@@ -671,17 +570,16 @@ static bool shim_open(struct shim *shim, const char *dir)
     close_range(SHIM_FD_COUNT, ~0U, 0);
     buf_init(&shim->record, JOB_BYTES_MAX);
     shim->runner = RUNNER_NONE;
-    shim->out_fd = -1;
-    shim->needs_full = shim->artifacts_left = true; /* whatever an earlier shim left there */
+    shim->artifacts_left = true; /* whatever an earlier shim left there */
     shim->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     shim->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     shim->job_fd = openat(shim->dir_fd, "job", O_RDONLY | O_CLOEXEC);
     shim->status_fd = openat(shim->dir_fd, "status", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     shim->log_fd = openat(shim->dir_fd, "log", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    shim->io_fd = workdir_open(shim->dir_fd, "io");
+    job_files_open(&shim->files, shim->dir_fd);
     shim->work_fd = workdir_open(shim->dir_fd, "work");
-    const int needed[] = { shim->null_fd, shim->timer_fd, shim->job_fd, shim->status_fd, shim->log_fd, shim->io_fd,
-        shim->work_fd };
+    const int needed[] = { shim->null_fd, shim->timer_fd, shim->job_fd, shim->status_fd, shim->log_fd,
+        shim->files.io_fd, shim->work_fd };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (needed[i] < 0)
             return false;

@@ -59,7 +59,7 @@ struct shim_handle *shim_handle_new(struct agent *agent, unsigned number, struct
         .log_fd = -1,
         .status_fd = -1,
         .conn = { .fd = -1 } };
-    buf_init(&handle->kept_list, (size_t)2 << 20);
+    buf_init(&handle->upload.list, (size_t)2 << 20);
     size_t size = strlen(agent->dir) + 32;
     handle->dir = mem_alloc(size);
     snprintf(handle->dir, size, "%s/shims/%u", agent->dir, number);
@@ -91,8 +91,8 @@ void shim_handle_free(struct shim_handle *handle)
         if (fds[i] >= 0)
             close(fds[i]);
     send_forget(handle);
-    arena_release(&handle->kept_arena);
-    buf_release(&handle->kept_list);
+    arena_release(&handle->upload.arena);
+    buf_release(&handle->upload.list);
     mem_free(handle->dir);
     mem_free(handle);
 }
@@ -209,7 +209,7 @@ static void shim_handle_take_job(struct shim_handle *handle, const struct job *j
     handle->task = job->task;
     memset(handle->fence, 0, sizeof handle->fence);
     memcpy(handle->fence, job->fence.ptr, job->fence.len);
-    handle->wants = job->artifacts != NULL;
+    handle->upload.wanted = job->artifacts != NULL;
     handle->contained = job->container != NULL;
     handle->holds = job->holds;
     handle->grace_ms = job->grace_ms;
@@ -219,7 +219,7 @@ static void shim_handle_take_job(struct shim_handle *handle, const struct job *j
     send_forget(handle);
     handle->adopted = handle->probe = handle->log_dead = handle->alone = handle->told = false;
     handle->bare = 0;
-    handle->resent = false;
+    handle->upload.resent = false;
     handle->tries = 0;
     handle->finish_at_ms = 0;
     handle->inline_from = -1;
@@ -487,7 +487,7 @@ static void shim_handle_adopt(struct shim_handle *handle)
             usleep(2000);
     }
     handle->probe = handle->adopted = true;
-    if (fd >= 0 && PLANT(jobs_not_adopted)) {
+    if (PLANT(jobs_not_adopted)) {
         close(fd);
         fd = -1;
     }
@@ -498,9 +498,11 @@ static void shim_handle_adopt(struct shim_handle *handle)
         log_event("shim.adopted", "dir=%s task=%lld", handle->dir, (long long)(job ? handle->task : 0));
     } else if (job) {
         struct status status;
-        bool known = shim_handle_read_status(handle, &status);
+        bool known = shim_handle_read_status(handle, &status), ended = known && status.state == STATUS_ENDED;
+        if (PLANT(jobs_not_adopted))
+            ended = false;
         handle->state = HANDLE_RUNNING;
-        if (known && status.state == STATUS_ENDED && !PLANT(jobs_not_adopted))
+        if (ended)
             shim_handle_ended(handle, &status);
         else if (known)
             shim_handle_lost(handle);
