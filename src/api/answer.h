@@ -303,7 +303,7 @@
 
 #define ANSWER_PollAnswer(X) \
     X(EACH, grants, EVERY(Grant), command->out.poll.n_grants, \
-        grant_render(call->api, json, &command->out.poll.grants[i], command->out.poll.lease_ms), NONE) \
+        render_grant(call->api, json, &command->out.poll.grants[i], command->out.poll.lease_ms), NONE) \
     X(PART, cancels, EVERY(CancelOrder), cancels_render(call, json), NONE) \
     X(OPTIONAL_EACH, results, LIST(FinishResult), command->in.poll.n_finishes > 0, command->in.poll.n_finishes, \
         render_finish(json, &command->in.poll.finishes[i]), NONE) \

@@ -399,6 +399,7 @@ bool finish_read_list(const struct fence_key *key, struct arena *arena, const st
 void render_finish(struct json *json, const struct finish_item *item); /* how it was judged */
 
 /* --- executors (executors.c) --- */
+struct executor *executor_find(struct call *call); /* the one that call->arg names, by id or name; NULL: answered */
 bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */
 bool executor_visible(const struct call *call, const struct executor *executor);
 struct list_page executors_page_of(struct call *call); /* whose of them are visible, for a reader */
@@ -406,6 +407,10 @@ struct list_page executors_page_of(struct call *call); /* whose of them are visi
 struct str executor_member(struct arena *arena, const struct executor *executor);
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
+
+/* --- their polls (polls.c, grant.c) --- */
+struct executor_poll *executor_poll_of(struct api *api, int64_t executor); /* made if it isn't there */
+void render_grant(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms);
 
 /* --- logs (logs.c): what executors send for a grant --- */
 bool fence_param(struct call *call, int64_t task, struct fence *out); /* false: call->err */

@@ -230,7 +230,9 @@ bool call_follows(struct call *call)
 {
     struct api *api = call->api;
     struct err ignored = { .code = ERR_none };
-    if (call->stage > CALL_MISSES || !reader_is_shared(api->config.reader) || PLANT(token_unfollowed))
+    if (call->stage > CALL_MISSES || !reader_is_shared(api->config.reader))
+        return false;
+    if (PLANT(token_unfollowed))
         return false;
     call->stage = CALL_FOLLOWS;
     waiting_begin(call, TURN_UNKNOWN, COMMIT_MS);
