@@ -292,83 +292,31 @@ void serve_artifacts_post(struct call *call)
 /* --- reading --- */
 
 struct artifact_stream {
-    struct call *call;
+    struct stream base; /* first */
     struct blob blob;
     int64_t offset, end;
-    struct buf out;
     bool part;
-    bool pumping, woken; /* pumping: also while a thread reads */
-    bool good;
 };
 
 static void stream_released(struct call *call)
 {
     struct artifact_stream *stream = call->state;
-    buf_release(&stream->out);
+    buf_release(&stream->base.out);
 }
 
-static void step_home(struct call *call);
-
-static void step_run(struct call *call)
+static bool step_read(struct stream *base)
 {
-    struct artifact_stream *stream = call->state;
+    struct artifact_stream *stream = CONTAINER_OF(base, struct artifact_stream, base);
+    struct call *call = base->call;
     int64_t left = stream->end - stream->offset;
-    buf_reset(&stream->out);
-    stream->good = blobs_read(call->api->blobs, stream->blob.hex, stream->offset,
-                       left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES, &stream->out, &call->err) &&
-                   (left == 0 || stream->out.len > 0);
-    stream->offset += (int64_t)stream->out.len;
-    if (call->on_thread != NULL)
-        call_on_loop(call, step_home);
-}
-
-/* step_send: false: that was the end, and the stream is gone. */
-static bool step_send(struct artifact_stream *stream)
-{
-    struct call *call = stream->call;
-    bool over = stream->offset >= stream->end, good = stream->good;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    stream->woken = true;
-    if (!good)
-        call_stream_break(call); /* it was lost, or can't be read: the client sees an answer that ends early */
-    else if (over)
-        call_stream_end(call);
-    return good && !over;
-}
-
-/* pump: sends until all is sent or the client has enough to take. The stream may be gone afterwards. */
-static void pump(struct artifact_stream *stream)
-{
-    struct call *call = stream->call;
-    stream->woken = true;
-    if (stream->pumping)
-        return;
-    stream->pumping = true;
-    while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
-        stream->woken = false;
-        if (call_moved(call, step_run))
-            return; /* step_home goes on */
-        step_run(call);
-        if (!step_send(stream))
-            return;
-    }
-    stream->pumping = false;
-}
-
-static void step_home(struct call *call)
-{
-    struct artifact_stream *stream = call->state;
-    stream->pumping = false;
-    if (step_send(stream) && stream->woken)
-        pump(stream);
-}
-
-static void stream_drained(struct http_request *request)
-{
-    struct call *call = request->user;
-    if (call != NULL)
-        pump(call->state);
+    size_t most = left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+    if (!blobs_read(call->api->blobs, stream->blob.hex, stream->offset, most, &base->out, &call->err) ||
+        (left > 0 && base->out.len == 0))
+        return false;
+    stream->offset += (int64_t)base->out.len;
+    base->over = stream->offset >= stream->end;
+    base->again = true;
+    return true;
 }
 
 /* artifact_find: its row in the task's list; false: call->err. */
@@ -436,7 +384,7 @@ static void small_answer(struct call *call)
     struct range_text range = range_format(stream);
     const char *const headers[] = { "X-Content-Type-Options", "nosniff", "Content-Disposition", "attachment",
         "Accept-Ranges", "bytes", stream->part ? "Content-Range" : NULL, range.z, NULL };
-    call_answer_as(call, stream->part ? 206 : 200, "application/octet-stream", buf_str(&stream->out), headers);
+    call_answer_as(call, stream->part ? 206 : 200, "application/octet-stream", buf_str(&stream->base.out), headers);
 }
 
 static void stream_open(struct call *call)
@@ -448,12 +396,10 @@ static void stream_open(struct call *call)
     http_stream_header(call->request, "Accept-Ranges", "bytes");
     if (stream->part)
         http_stream_header(call->request, "Content-Range", range_format(stream).z);
-    if (!call_stream_begin(call, stream->part ? 206 : 200, "application/octet-stream", stream_drained))
+    if (!stream_begin(&stream->base, stream->part ? 206 : 200, "application/octet-stream"))
         return;
-    stream->offset += (int64_t)stream->out.len;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    pump(stream);
+    stream->offset += (int64_t)stream->base.out.len;
+    stream_wake(&stream->base);
 }
 
 void serve_artifacts_get(struct call *call)
@@ -462,20 +408,20 @@ void serve_artifacts_get(struct call *call)
     struct artifact_stream *stream = ARENA_NEW(&call->arena, struct artifact_stream);
     if (!call_task_view(call, &view))
         return;
-    stream->call = call;
+    stream->base = (struct stream){ .call = call, .read = step_read, .pending_max = PENDING_MAX, .uncut = true };
     if (!artifact_find(call, &view, &stream->blob)) {
         call_problem(call);
         return;
     }
     stream->end = stream->blob.bytes;
     stream->part = range_read(call_header(call, "Range"), stream->blob.bytes, &stream->offset, &stream->end);
-    buf_init(&stream->out, PIECE_BYTES);
+    buf_init(&stream->base.out, PIECE_BYTES);
     call->state = stream;
     call->on_release = stream_released;
     int64_t left = stream->end - stream->offset;
     bool small = left <= (int64_t)PIECE_BYTES; /* what fits one piece is answered with its length */
-    if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES, &stream->out,
-            &call->err))
+    if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES,
+            &stream->base.out, &call->err))
         call_on_loop(call, small ? small_answer : stream_open);
     else
         call_problem(call); /* before the answer begins: it may have to be another one */

@@ -255,6 +255,26 @@ bool call_task_view(struct call *call, struct task_view *out);
 bool call_stream_begin(
     struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request));
 
+/* --- answers sent piece by piece (stream.c) --- */
+struct stream { /* the first member of the handler's own, which is call->state; its on_release releases `out` */
+    struct call *call;
+    /* read: the next piece into `out`, on a read thread where there are any; false: call->err. It says whether that was
+     * the last one (over) and whether there may be more at once (again). sent: NULL, or called on the loop's thread
+     * when a piece was sent and the stream goes on. */
+    bool (*read)(struct stream *stream);
+    void (*sent)(struct stream *stream);
+    struct buf out;
+    size_t pending_max; /* bytes that may wait for the client before another piece is read */
+    bool follow;        /* what can't be read ends it, rather than breaking it off: the client asks again */
+    bool uncut;         /* a server that stops doesn't end it: its client must not take a part for the whole */
+    bool over, again, good;
+    bool pumping, woken; /* pumping: also while a thread reads */
+};
+/* stream_begin: the head of the answer and what `out` holds; false: that was all (HEAD). stream_wake: there may be
+ * something to send; the stream may be gone afterwards. */
+bool stream_begin(struct stream *stream, int status, const char *content_type);
+void stream_wake(struct stream *stream);
+
 /* --- calls that wait for the store (wait_for_commit.c) --- */
 bool wait_for_commit(struct call *call); /* ?at_least=N; false: the call waits, or was answered */
 void wait_for_commit_check(struct api *api);

@@ -13,19 +13,17 @@ enum { BATCH = 500, TASK_EVENTS_MAX = 10000, HEARTBEAT_MS = 10000 };
 #define PENDING_MAX (256 * KIB)
 
 struct events_stream {
+    struct stream base;   /* first */
     int64_t since, until; /* until: the newest seq when it began; streams that don't follow end there */
     int64_t limit;        /* -1: none */
     int64_t lane;         /* 0: all; -1: one that doesn't exist yet */
     struct str lane_name;
     int64_t task;
-    bool follow, sse;
-    bool pumping, woken; /* pumping: also while a thread reads */
-    bool good, more;     /* what the last batch came to; more: there may be others at once */
+    bool sse;
+    bool more; /* behind the last batch there may be another one */
     struct arena batch;
-    struct buf out;
     struct loop_timer next; /* it goes on reading in the loop's next round */
     struct list_node node;
-    struct call *call;
 };
 
 static void stream_released(struct call *call)
@@ -37,16 +35,16 @@ static void stream_released(struct call *call)
     if (api->events_followers.n == 0)
         loop_disarm(api->config.loop, &api->heartbeat);
     arena_release(&stream->batch);
-    buf_release(&stream->out);
+    buf_release(&stream->base.out);
 }
 
 static void event_add(struct events_stream *stream, const struct event *event)
 {
     if (stream->sse)
-        buf_addf(&stream->out, "id: %lld\ndata: ", (long long)event->seq);
-    struct json json = json_to(&stream->out);
-    render_event(stream->call, &json, event);
-    buf_add_z(&stream->out, stream->sse ? "\n\n" : "\n");
+        buf_addf(&stream->base.out, "id: %lld\ndata: ", (long long)event->seq);
+    struct json json = json_to(&stream->base.out);
+    render_event(stream->base.call, &json, event);
+    buf_add_z(&stream->base.out, stream->sse ? "\n\n" : "\n");
     if (stream->limit > 0)
         stream->limit--;
 }
@@ -64,10 +62,9 @@ static bool event_visible(const struct call *call, const struct event *event)
     return str_eqz(tenant, TENANT_DEFAULT) && (cut < 0 || call->site);
 }
 
-/* batch_read: false: the store could not be read. */
-static bool batch_read(struct events_stream *stream)
+static bool batch_find(struct events_stream *stream)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     struct api *api = call->api;
     struct event *events;
     size_t n;
@@ -82,7 +79,7 @@ static bool batch_read(struct events_stream *stream)
             api->config.reader, &stream->batch, stream->since, stream->lane, BATCH, &events, &n, &last, &call->err))
         return false;
     for (size_t i = 0; i < n && stream->limit != 0; i++) {
-        if (!stream->follow && events[i].seq > stream->until)
+        if (!stream->base.follow && events[i].seq > stream->until)
             break;
         if ((stream->task == 0 || events[i].task == stream->task) && event_visible(call, &events[i]))
             event_add(stream, &events[i]);
@@ -94,87 +91,36 @@ static bool batch_read(struct events_stream *stream)
 
 static bool stream_ended(const struct events_stream *stream)
 {
-    return stream->limit == 0 || (!stream->follow && stream->since >= stream->until);
+    return stream->limit == 0 || (!stream->base.follow && stream->since >= stream->until);
 }
 
-/* batch_send: false: that was the end, and the stream is gone. */
-static bool batch_send(struct events_stream *stream)
+static bool batch_read(struct stream *base)
 {
-    struct call *call = stream->call;
-    struct loop *loop = call->api->config.loop;
-    bool over = stream_ended(stream) || (!stream->more && !stream->follow) || call->api->closing, good = stream->good;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    if (!good && !stream->follow)
-        call_stream_break(call);
-    else if (!good || over)
-        call_stream_end(call);
-    else if (stream->more && stream->out.len == 0) /* nothing for this reader: others have their turn first */
+    struct events_stream *stream = CONTAINER_OF(base, struct events_stream, base);
+    bool good = batch_find(stream);
+    base->over = stream_ended(stream) || (!stream->more && !base->follow);
+    base->again = stream->more && base->out.len > 0;
+    return good;
+}
+
+/* batch_sent: where a batch had nothing for this reader, others have their turn before the next one. */
+static void batch_sent(struct stream *base)
+{
+    struct events_stream *stream = CONTAINER_OF(base, struct events_stream, base);
+    struct loop *loop = base->call->api->config.loop;
+    if (stream->more && base->out.len == 0)
         loop_arm(loop, &stream->next, loop_now(loop));
-    else if (stream->more)
-        stream->woken = true;
-    return good && !over;
-}
-
-static void pump(struct events_stream *stream);
-
-static void batch_home(struct call *call)
-{
-    struct events_stream *stream = call->state;
-    stream->pumping = false;
-    if (batch_send(stream) && stream->woken)
-        pump(stream);
-}
-
-static void batch_run(struct call *call)
-{
-    struct events_stream *stream = call->state;
-    buf_reset(&stream->out);
-    stream->good = batch_read(stream);
-    if (call->on_thread != NULL)
-        call_on_loop(call, batch_home);
-}
-
-/* pump: reads and sends until there is nothing more or the client has enough to take. The stream may be gone
- * afterwards. */
-static void pump(struct events_stream *stream)
-{
-    struct call *call = stream->call;
-    stream->woken = true;
-    if (stream->pumping)
-        return;
-    if (call->api->closing) {
-        call_stream_end(call);
-        return;
-    }
-    stream->pumping = true;
-    while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
-        stream->woken = false;
-        if (call_moved(call, batch_run))
-            return; /* batch_home goes on */
-        batch_run(call);
-        if (!batch_send(stream))
-            return;
-    }
-    stream->pumping = false;
 }
 
 static void next_due(struct loop_timer *timer)
 {
-    pump(timer->owner);
-}
-
-static void stream_drained(struct http_request *request)
-{
-    struct call *call = request->user;
-    if (call != NULL)
-        pump(call->state);
+    stream_wake(timer->owner);
 }
 
 /* task_history: the events of one task, oldest first, without reading everybody else's. */
 static bool task_history(struct events_stream *stream)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     struct event *events;
     size_t n;
     if (!reader_task_events(
@@ -199,7 +145,7 @@ static bool lane_read(struct call *call, struct events_stream *stream)
         return true;
     if (!lane_id_of(call->api, call->actor.tenant, stream->lane_name, &stream->lane, &call->err))
         return false;
-    if (stream->lane < 0 && !stream->follow)
+    if (stream->lane < 0 && !stream->base.follow)
         return err_set(&call->err, ERR_not_found, "there is no %s '%.*s'", archive.len > 0 ? "archive" : "queue",
             STR_ARG(str_sub(stream->lane_name, 0, 100)));
     return true;
@@ -236,20 +182,18 @@ static void stream_open(struct call *call)
 {
     struct api *api = call->api;
     struct events_stream *stream = call->state;
-    if (!call_stream_begin(call, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained))
+    if (!stream_begin(&stream->base, 200, stream->sse ? "text/event-stream" : "application/x-ndjson"))
         return;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
     if (stream_ended(stream)) {
         call_stream_end(call);
         return;
     }
-    if (stream->follow) {
+    if (stream->base.follow) {
         if (api->events_followers.n == 0)
             loop_arm(api->config.loop, &api->heartbeat, loop_now(api->config.loop) + HEARTBEAT_MS);
         list_append(&api->events_followers, &stream->node);
     }
-    pump(stream);
+    stream_wake(&stream->base);
 }
 
 void serve_events_get(struct call *call)
@@ -257,11 +201,11 @@ void serve_events_get(struct call *call)
     struct events_stream *stream = ARENA_NEW(&call->arena, struct events_stream);
     struct str accept = call_header(call, "Accept");
     bool answered = false;
-    stream->call = call;
-    stream->next = (struct loop_timer){ .due = next_due, .owner = stream };
+    stream->base = (struct stream){ .call = call, .read = batch_read, .sent = batch_sent, .pending_max = PENDING_MAX };
+    stream->next = (struct loop_timer){ .due = next_due, .owner = &stream->base };
     stream->limit = -1;
     stream->sse = accept.len > 0 && memmem(accept.ptr, accept.len, "text/event-stream", 17) != NULL;
-    call_param_flag(call, "follow", &stream->follow);
+    call_param_flag(call, "follow", &stream->base.follow);
     call_param_i64(call, "limit", 1, INT64_MAX, &stream->limit);
     bool good = since_read(call, stream) && lane_read(call, stream) && task_read(call, stream, &answered) &&
                 call->err.code == ERR_none;
@@ -271,7 +215,7 @@ void serve_events_get(struct call *call)
     if (good)
         good = reader_head(call->api->config.reader, &head, &call->err);
     stream->until = head.seq;
-    buf_init(&stream->out, 64 * MIB);
+    buf_init(&stream->base.out, 64 * MIB);
     call->state = stream;
     call->on_release = stream_released;
     if (good && stream->task > 0)
@@ -287,7 +231,7 @@ void events_wake(struct api *api)
 {
     for (struct list_node *node = api->events_followers.first, *next; node != NULL; node = next) {
         next = node->next;
-        pump(CONTAINER_OF(node, struct events_stream, node));
+        stream_wake(&CONTAINER_OF(node, struct events_stream, node)->base);
     }
 }
 
@@ -299,7 +243,7 @@ void events_heartbeat_due(struct loop_timer *timer)
     for (struct list_node *node = api->events_followers.first, *next; node != NULL; node = next) {
         struct events_stream *stream = CONTAINER_OF(node, struct events_stream, node);
         next = node->next;
-        if (stream->sse && stream->call->on_thread == NULL && http_stream_pending(stream->call->request) == 0)
-            http_stream_add(stream->call->request, STR(":\n\n"));
+        if (stream->sse && stream->base.call->on_thread == NULL && http_stream_pending(stream->base.call->request) == 0)
+            http_stream_add(stream->base.call->request, STR(":\n\n"));
     }
 }

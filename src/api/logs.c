@@ -21,18 +21,15 @@
 enum { SHARED_CHECK_MS = 250 };
 
 struct log_stream {
+    struct stream base;  /* first */
     int64_t task, grant; /* grant 0: follows a task that has no attempt yet */
     int64_t offset;
     int64_t wrote; /* bytes of an ended attempt, as its finish says; -1: not known */
-    bool follow, ended;
-    bool pumping, woken;     /* pumping: also while a thread reads */
-    bool good, whole, again; /* what the last step came to; again: there may be more at once */
-    int64_t missing;         /* bytes that nobody has */
-    struct log_tail tail;    /* bytes of the finish, in the call's arena */
+    bool ended;
+    int64_t missing;      /* bytes that nobody has */
+    struct log_tail tail; /* bytes of the finish, in the call's arena */
     bool tail_known;
-    struct buf out;
     struct list_node node;
-    struct call *call;
 };
 
 struct log_appended {
@@ -137,7 +134,7 @@ static void stream_released(struct call *call)
 {
     struct log_stream *stream = call->state;
     list_remove(&call->api->log_followers, &stream->node);
-    buf_release(&stream->out);
+    buf_release(&stream->base.out);
 }
 
 /* attempt_find: the attempt asked for; a grant of 0 means that there is none yet. */
@@ -159,7 +156,7 @@ static bool attempt_find(struct call *call, const struct task_view *view, int64_
 /* view_refresh: what the task's attempts say now. */
 static bool view_refresh(struct log_stream *stream, struct arena *arena)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     struct task_view view;
     bool found;
     if (!reader_task(call->api->config.reader, arena, stream->task, &view, &found, &call->err))
@@ -176,7 +173,7 @@ static bool view_refresh(struct log_stream *stream, struct arena *arena)
 /* state_refresh: has the attempt ended, or one begun? The usual answer, neither, costs one short read. */
 static bool state_refresh(struct log_stream *stream)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     bool found;
     int64_t newest;
     enum task_state state;
@@ -193,7 +190,7 @@ static bool state_refresh(struct log_stream *stream)
 /* tail_add: what the finish carried beyond what was stored. */
 static bool tail_add(struct log_stream *stream, int64_t stored)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     if (!stream->tail_known && !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant,
                                    &stream->tail, &stream->tail_known, &call->err))
         return false;
@@ -201,107 +198,50 @@ static bool tail_add(struct log_stream *stream, int64_t stored)
         return true;
     int64_t end = stream->tail.offset + (int64_t)stream->tail.bytes.len;
     if (stream->offset >= stream->tail.offset && stream->offset < end)
-        buf_add_str(&stream->out,
+        buf_add_str(&stream->base.out,
             str_sub(stream->tail.bytes, (size_t)(stream->offset - stream->tail.offset), stream->tail.bytes.len));
     return true;
 }
 
-/* piece_read: the next bytes into stream->out; nothing: all that is there was read. */
+/* piece_read: the next bytes into stream->base.out; nothing: all that is there was read. */
 static bool piece_read(struct log_stream *stream)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     struct logs *logs = call->api->config.logs;
     int64_t stored = 0;
-    buf_reset(&stream->out);
+    buf_reset(&stream->base.out);
     if (stream->grant == 0)
         return true;
     if (!logs_size(logs, stream->task, stream->grant, &stored, &call->err))
         return false;
     if (stream->offset < stored) {
-        if (!logs_read(logs, stream->task, stream->grant, stream->offset, PIECE_BYTES, &stream->out, &call->err))
+        if (!logs_read(logs, stream->task, stream->grant, stream->offset, PIECE_BYTES, &stream->base.out, &call->err))
             return false;
     } else if (stream->ended && !tail_add(stream, stored)) {
         return false;
     }
-    stream->offset += (int64_t)stream->out.len;
+    stream->offset += (int64_t)stream->base.out.len;
     return true;
 }
 
-static void step_home(struct call *call);
-
-/* step_run: the next piece; where there is none, what has become of the attempt. */
-static void step_run(struct call *call)
+/* step_read: the next piece; where there is none, what has become of the attempt. */
+static bool step_read(struct stream *base)
 {
-    struct log_stream *stream = call->state;
-    stream->whole = false;
-    stream->good = stream->again = piece_read(stream);
-    if (stream->good && stream->out.len == 0) {
-        int64_t grant = stream->grant;
-        stream->whole = !stream->follow || stream->ended;
-        stream->good = stream->whole || state_refresh(stream);
-        /* it has ended or begun meanwhile: there may be bytes from then */
-        stream->again = stream->ended || stream->grant != grant;
-    }
-    if (call->on_thread != NULL)
-        call_on_loop(call, step_home);
-}
-
-/* step_send: false: that was the end, and the stream is gone. */
-static bool step_send(struct log_stream *stream)
-{
-    struct call *call = stream->call;
-    bool over = stream->whole || call->api->closing, good = stream->good;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    stream->woken |= stream->again;
-    if (!good && !stream->follow)
-        call_stream_break(call);
-    else if (!good || over)
-        call_stream_end(call);
-    return good && !over;
-}
-
-/* pump: sends until nothing more is there or the client has enough to take. The stream may be gone afterwards. */
-static void pump(struct log_stream *stream)
-{
-    struct call *call = stream->call;
-    stream->woken = true;
-    if (stream->pumping)
-        return;
-    if (call->api->closing) {
-        call_stream_end(call);
-        return;
-    }
-    stream->pumping = true;
-    while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
-        stream->woken = false;
-        if (call_moved(call, step_run))
-            return; /* step_home goes on */
-        step_run(call);
-        if (!step_send(stream))
-            return;
-    }
-    stream->pumping = false;
-}
-
-static void step_home(struct call *call)
-{
-    struct log_stream *stream = call->state;
-    stream->pumping = false;
-    if (step_send(stream) && stream->woken)
-        pump(stream);
-}
-
-static void stream_drained(struct http_request *request)
-{
-    struct call *call = request->user;
-    if (call != NULL)
-        pump(call->state);
+    struct log_stream *stream = CONTAINER_OF(base, struct log_stream, base);
+    int64_t grant = stream->grant;
+    base->again = piece_read(stream);
+    if (!base->again || base->out.len > 0)
+        return base->again;
+    base->over = !base->follow || stream->ended;
+    bool good = base->over || state_refresh(stream);
+    /* it has ended or begun meanwhile: there may be bytes from then */
+    base->again = stream->ended || stream->grant != grant;
+    return good;
 }
 
 static bool total_bytes(struct log_stream *stream, int64_t *out)
 {
-    struct call *call = stream->call;
+    struct call *call = stream->base.call;
     *out = 0;
     if (stream->grant == 0)
         return true;
@@ -337,12 +277,12 @@ static bool missing_asked(const struct log_stream *stream, int64_t total)
 /* small_read: a log that fits one piece is answered with its length; false: this one doesn't. */
 static bool small_read(struct log_stream *stream, int64_t total)
 {
-    struct call *call = stream->call;
-    if (stream->follow || total - stream->offset > (int64_t)PIECE_BYTES)
+    struct call *call = stream->base.call;
+    if (stream->base.follow || total - stream->offset > (int64_t)PIECE_BYTES)
         return false;
     stream->ended = true; /* the tail counts, whether or not somebody still writes */
-    while (piece_read(stream) && stream->out.len > 0)
-        buf_add_str(&call->out, buf_str(&stream->out));
+    while (piece_read(stream) && stream->base.out.len > 0)
+        buf_add_str(&call->out, buf_str(&stream->base.out));
     return true;
 }
 
@@ -368,15 +308,13 @@ static void stream_open(struct call *call)
     if (stream->missing > 0)
         http_stream_header(call->request, "Weir-Log-Missing", i64_format(stream->missing).z);
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
-    if (!call_stream_begin(call, 200, "application/octet-stream", stream_drained))
+    if (!stream_begin(&stream->base, 200, "application/octet-stream"))
         return;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    if (stream->follow) {
+    if (stream->base.follow) {
         list_append(&call->api->log_followers, &stream->node);
         check_later(call->api);
     }
-    pump(stream);
+    stream_wake(&stream->base);
 }
 
 void serve_logs_get(struct call *call)
@@ -386,13 +324,13 @@ void serve_logs_get(struct call *call)
     if (!call_task_view(call, &view))
         return;
     struct log_stream *stream = ARENA_NEW(&call->arena, struct log_stream);
-    stream->call = call;
+    stream->base = (struct stream){ .call = call, .read = step_read, .pending_max = PENDING_MAX };
     stream->task = view.task.id;
     call_param_i64(call, "attempt", 1, INT64_MAX, &attempt);
     call_param_i64(call, "offset", 0, INT64_MAX, &offset);
     call_param_i64(call, "tail", 0, INT64_MAX, &tail);
-    call_param_flag(call, "follow", &stream->follow);
-    buf_init(&stream->out, 2 * PIECE_BYTES);
+    call_param_flag(call, "follow", &stream->base.follow);
+    buf_init(&stream->base.out, 2 * PIECE_BYTES);
     call->state = stream;
     call->on_release = stream_released;
     if (call->err.code != ERR_none || !attempt_find(call, &view, attempt, stream) || !total_bytes(stream, &total)) {
@@ -429,7 +367,7 @@ void logs_wake_followers(struct api *api, int64_t task)
         struct log_stream *stream = CONTAINER_OF(node, struct log_stream, node);
         next = node->next;
         if (task == 0 || stream->task == task)
-            pump(stream);
+            stream_wake(&stream->base);
     }
 }
 
