@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "engine/definition.h"
-#include "engine/turn.h"
+#include "engine/grants.h"
+#include "engine/tenants.h"
 #include "rig.h"
 
 enum { SETTLE_MS = 100, LEASE_MS = 3000 }; /* the rig's */

@@ -1,7 +1,18 @@
 /* engine: opens and closes the engine, rereads its caches from the store, answers questions of other rooms. */
 #include <stdlib.h>
 
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/expiry.h"
+#include "engine/grants.h"
+#include "engine/health.h"
+#include "engine/seals.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/thread.h"
+#include "engine/tokens.h"
+#include "engine/waiters.h"
 #include "io/clock.h"
 
 /* --- life --- */
@@ -10,8 +21,8 @@
 static bool resuming_load(struct engine *engine, struct err *err)
 {
     bool ok = true;
-    engine->n_resuming = 0;
-    MAP_EACH (&engine->lanes, e) {
+    engine->backlog->resuming.n = 0;
+    MAP_EACH (&engine->cache->lanes, e) {
         const struct lane *lane = e->value;
         struct hold *holds;
         size_t n = 0;
@@ -19,7 +30,7 @@ static bool resuming_load(struct engine *engine, struct err *err)
             continue;
         ok = engine->store->ops->holds_of(engine->store, &engine->turn_arena, HOLD_pause, lane->id, 1, &holds, &n, err);
         if (n)
-            *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = lane->id;
+            *ARRAY_ADD(&engine->arena, engine->backlog->resuming) = lane->id;
     }
     return ok;
 }
@@ -27,21 +38,21 @@ static bool resuming_load(struct engine *engine, struct err *err)
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    MAP_EACH (&engine->executors, e)
-        ((struct known_executor *)e->value)->lives = (struct list){ 0 };
+    MAP_EACH (&engine->cache->executors, e)
+        ((struct known_executor *)e->value)->active_grants = (struct list){ 0 };
     pthread_mutex_unlock(&engine->heard_lock);
-    MAP_EACH (&engine->lives, e) {
-        heap_take(&engine->deadlines, &((struct live *)e->value)->deadline);
+    MAP_EACH (&engine->grants->active, e) {
+        heap_take(&engine->grants->deadlines, &((struct active_grant *)e->value)->deadline);
         mem_free(e->value);
     }
-    map_clear(&engine->lives);
+    map_clear(&engine->grants->active);
     caches_drop(engine);
     if (!caches_load(engine, err) || !resuming_load(engine, err) || !leases_load(engine, boot, err) ||
         !tokens_load(engine, err))
         return false;
-    engine->next_time = 0; /* look again */
-    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
-    engine->claims_left = true;
+    engine->backlog->next_time = 0; /* look again */
+    engine->backlog->clock_offset = engine->schedules->offset = OFFSET_UNKNOWN;
+    engine->polls->left = true;
     archive_news_add(engine, 0);
     return true;
 }
@@ -52,12 +63,12 @@ bool engine_recover(struct engine *engine, struct command **commands, size_t n, 
     caches_drop(engine);
     if (!caches_load(engine, err) || !resuming_load(engine, err))
         return false;
-    engine->stale = !engine->store->exclusive; /* what others did meanwhile to leases isn't in the caches */
+    engine->shared->stale = !engine->store->exclusive; /* what others did meanwhile to leases isn't in the caches */
     leases_watch_anew(engine, boot);
     leases_count(engine);
-    engine->next_time = 0; /* look again */
-    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
-    engine->claims_left = true;
+    engine->backlog->next_time = 0; /* look again */
+    engine->backlog->clock_offset = engine->schedules->offset = OFFSET_UNKNOWN;
+    engine->polls->left = true;
     return true;
 }
 
@@ -66,8 +77,8 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
 {
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
-    bool ok = engine->store->ops->begin(engine->store, err) && others_follow(&turn, err);
-    engine->beside = ok && duties_elsewhere(engine);
+    bool ok = engine->store->ops->begin(engine->store, err) && peers_follow(&turn, err);
+    engine->shared->joined_site = ok && duties_elsewhere(engine);
     if (ok)
         site_start(&turn);
     if (ok)
@@ -110,22 +121,58 @@ static void log_seal_left(void *owner, int64_t id, int64_t grant)
     arena_release(&scratch);
 }
 
+/* An engine and its parts, in one piece. */
+struct engine_body {
+    struct engine engine;
+    struct cache cache;
+    struct grants grants;
+    struct polls polls;
+    struct backlog backlog;
+    struct slot_lists slots;
+    struct served served;
+    struct schedules schedules;
+    struct site site;
+    struct tokens tokens;
+    struct shared shared;
+    struct space space;
+    struct health health;
+    struct known_clock clock;
+    struct tally tally;
+};
+
+static struct engine *engine_alloc(void)
+{
+    struct engine_body *body = mem_alloc_zero(sizeof *body);
+    body->engine = (struct engine){ .cache = &body->cache,
+        .grants = &body->grants,
+        .polls = &body->polls,
+        .backlog = &body->backlog,
+        .slots = &body->slots,
+        .served = &body->served,
+        .schedules = &body->schedules,
+        .site = &body->site,
+        .tokens = &body->tokens,
+        .shared = &body->shared,
+        .space = &body->space,
+        .health = &body->health,
+        .clock = &body->clock,
+        .tally = &body->tally };
+    return &body->engine;
+}
+
 struct engine *engine_new(const struct engine_config *config, int64_t wall, int64_t boot, struct err *err)
 {
-    struct engine *engine = mem_alloc(sizeof *engine);
-    *engine = (struct engine){ .config = *config,
-        .store = config->store,
-        .server = { .name = config->server_name,
-            .instance = config->server_instance,
-            .host = config->server_host,
-            .version = config->server_version,
-            .address = config->server_address,
-            .started = wall },
-        .wanted = boot,
-        .boot = boot,
-        .began = boot,
-        .offset = OFFSET_UNKNOWN,
-        .schedules_offset = OFFSET_UNKNOWN };
+    struct engine *engine = engine_alloc();
+    engine->config = *config;
+    engine->store = config->store;
+    engine->shared->server = (struct server_row){ .name = config->server_name,
+        .instance = config->server_instance,
+        .host = config->server_host,
+        .version = config->server_version,
+        .address = config->server_address,
+        .started = wall };
+    engine->wanted = engine->boot = engine->shared->began = boot;
+    engine->backlog->clock_offset = engine->schedules->offset = OFFSET_UNKNOWN;
     if (engine->config.lease_ms <= 0)
         engine->config.lease_ms = 15000;
     if (engine->config.keys_ms <= 0)
@@ -136,10 +183,10 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     engine->many = config->many ? config->many : GRANTS_MANY;
     pthread_mutex_init(&engine->heard_lock, NULL);
     tokens_open(engine);
-    health_open(&engine->health);
-    engine->rows = caches_rows(engine);
+    health_open(engine->health);
+    engine->cache->rows = caches_rows(engine);
     atomic_store(&engine->seals_due, INT64_MAX);
-    space_open(&engine->space, config->data_dir);
+    space_open(engine->space, config->data_dir);
     bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) &&
               tokens_load(engine, err) && wall_load(engine, boot, err) && start_turn(engine, wall, boot, err);
     if (!ok) {
@@ -158,16 +205,16 @@ void engine_free(struct engine *engine)
         return;
     engine_stop(engine);
     seals_listen(engine, false);
-    coord_close(engine->coord);
+    coord_close(engine->shared->coord);
     engine_thread_free(engine);
-    heap_release(&engine->deadlines);
-    heap_release(&engine->silences);
-    mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */
-    MAP_EACH (&engine->lives, e)
+    heap_release(&engine->grants->deadlines);
+    heap_release(&engine->grants->silences);
+    mem_free(engine->polls->due.nodes); /* without a look at the polls: their owners may have gone first */
+    MAP_EACH (&engine->grants->active, e)
         mem_free(e->value);
     cache_slots_drop(engine);
     cache_classes_drop(engine);
-    MAP_EACH (&engine->executors, e) {
+    MAP_EACH (&engine->cache->executors, e) {
         struct known_executor *known = e->value;
         mem_free(known->fits);
         mem_free(known->texts);
@@ -175,34 +222,35 @@ void engine_free(struct engine *engine)
     }
     crews_free(engine);
     caches_texts_free(engine);
-    mem_free(engine->texts_old);
-    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs,
-        &engine->lives, &engine->slots_open, &engine->slots_left, &engine->slots_empty, &engine->classes_waking };
+    mem_free(engine->cache->texts_old.at);
+    struct map *maps[] = { &engine->cache->lanes, &engine->cache->classes, &engine->cache->slots,
+        &engine->cache->executors, &engine->cache->specs, &engine->grants->active, &engine->slots->open,
+        &engine->slots->left, &engine->slots->empty, &engine->served->waking };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_release(maps[i]);
-    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names,
-        &engine->spec_texts, &engine->tenants };
+    struct smap *smaps[] = { &engine->cache->lane_names, &engine->cache->class_keys, &engine->cache->slot_names,
+        &engine->cache->executor_names, &engine->cache->spec_texts, &engine->cache->tenants };
     for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++)
         smap_release(smaps[i]);
     archives_drop(engine);
     schedules_drop(engine);
-    map_release(&engine->archives);
-    map_release(&engine->definitions);
-    arena_release(&engine->schedule_arena);
-    arena_release(&engine->site_arena);
-    arena_release(&engine->file_arena);
+    map_release(&engine->cache->archives);
+    map_release(&engine->cache->definitions);
+    arena_release(&engine->schedules->arena);
+    arena_release(&engine->site->arena);
+    arena_release(&engine->site->file_arena);
     slice_release(&engine->slice);
-    mem_free(engine->recent);
-    mem_free(engine->serving);
-    mem_free(engine->indexes);
+    mem_free(engine->cache->recent);
+    mem_free(engine->served->by_class);
+    mem_free(engine->cache->indexes);
     arena_release(&engine->arena);
-    arena_release(&engine->cache_arena);
-    arena_release(&engine->spec_arena);
+    arena_release(&engine->cache->arena);
+    arena_release(&engine->cache->spec_arena);
     tokens_release(engine);
     arena_release(&engine->turn_arena);
-    health_release(&engine->health);
+    health_release(engine->health);
     pthread_mutex_destroy(&engine->heard_lock);
-    mem_free(engine);
+    mem_free(CONTAINER_OF(engine, struct engine_body, engine));
 }
 
 int64_t engine_seq(const struct engine *engine)
@@ -217,19 +265,19 @@ unsigned engine_weak(const struct engine *engine)
 
 void engine_counters(struct engine *engine, struct engine_counters *out)
 {
-    *out = (struct engine_counters){ .turns = atomic_load(&engine->n_turns),
-        .commands = atomic_load(&engine->n_commands),
-        .commits = atomic_load(&engine->n_commits),
-        .events = atomic_load(&engine->n_events),
-        .granted = atomic_load(&engine->n_granted),
-        .finished = atomic_load(&engine->n_finished),
-        .lost = atomic_load(&engine->n_lost),
-        .turn_us = atomic_load(&engine->turn_us),
-        .commit_us = atomic_load(&engine->commit_us),
-        .begin_us = atomic_load(&engine->begin_us),
-        .failed_turns = atomic_load(&engine->n_failed_turns),
-        .narrow = atomic_load(&engine->n_narrow),
-        .widened = atomic_load(&engine->n_widened) };
+    *out = (struct engine_counters){ .turns = atomic_load(&engine->tally->turns),
+        .commands = atomic_load(&engine->tally->commands),
+        .commits = atomic_load(&engine->tally->commits),
+        .events = atomic_load(&engine->tally->events),
+        .granted = atomic_load(&engine->tally->granted),
+        .finished = atomic_load(&engine->tally->finished),
+        .lost = atomic_load(&engine->tally->lost),
+        .turn_us = atomic_load(&engine->tally->turn_us),
+        .commit_us = atomic_load(&engine->tally->commit_us),
+        .begin_us = atomic_load(&engine->tally->begin_us),
+        .failed_turns = atomic_load(&engine->tally->failed),
+        .narrow = atomic_load(&engine->tally->narrow),
+        .widened = atomic_load(&engine->tally->widened) };
 }
 
 int64_t executor_silent_ms(const struct engine *engine)
@@ -241,7 +289,8 @@ int64_t executor_silent_ms(const struct engine *engine)
 static struct executor_live executor_live(const struct engine *engine, const struct known_executor *known, int64_t now)
 {
     int64_t silent = executor_silent_ms(engine), ago = known->heard ? now - known->heard : -1;
-    bool believed = ago < 0 && engine->beside && known->row.state != EXECUTOR_LOST && now - engine->began <= silent;
+    bool believed = ago < 0 && engine->shared->joined_site && known->row.state != EXECUTOR_LOST &&
+                    now - engine->shared->began <= silent;
     /* of a shared store: what every server knows, whichever it polls */
     int64_t spare = known->row.slots - known->running;
     return (struct executor_live){
@@ -267,8 +316,8 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     size_t n = 0;
     bool sorted = true;
     pthread_mutex_lock(&engine->heard_lock);
-    *out = ARENA_ARRAY(arena, struct executor_live, engine->executors.n + 1);
-    MAP_EACH (&engine->executors, e) {
+    *out = ARENA_ARRAY(arena, struct executor_live, engine->cache->executors.n + 1);
+    MAP_EACH (&engine->cache->executors, e) {
         (*out)[n++] = executor_live(engine, e->value, now);
         sorted &= n < 2 || (*out)[n - 2].id < (*out)[n - 1].id;
     }
@@ -281,7 +330,7 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
 bool engine_executor(struct engine *engine, int64_t id, struct executor_live *out)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    const struct known_executor *known = map_find(&engine->executors, (uint64_t)id);
+    const struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)id);
     if (known)
         *out = executor_live(engine, known, clock_boot_ms());
     pthread_mutex_unlock(&engine->heard_lock);
@@ -299,5 +348,5 @@ int64_t engine_executor_named(struct engine *engine, struct arena *arena, struct
 
 bool engine_jobs_run(struct engine *engine)
 {
-    return atomic_load(&engine->n_running) > 0;
+    return atomic_load(&engine->tally->running) > 0;
 }

@@ -8,8 +8,12 @@
  * about twice as many are removed as were added since, and a batch every hour.
  *
  * It fails with the turn: nothing is believed, or gone, before the commit. */
-#include "core/wall.h"
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/expiry.h"
+#include "engine/grants.h"
+#include "engine/shared/shared.h"
+#include "engine/tokens.h"
+#include "engine/waiters.h"
 #include "io/clock.h"
 
 enum { EVERY_MS = 3600 * 1000, FIRST_MS = 60 * 1000, KEYS_STEP = 256, KEYS_BATCHES_MAX = 4 };
@@ -23,32 +27,32 @@ bool wall_load(struct engine *engine, int64_t boot, struct err *err)
         return false;
     if (!known.time)
         known.time = engine->head.time; /* a store that is new, or was written before there was a row */
-    engine->clock = (struct known_clock){ .known = known, .boot = boot, .due = boot };
+    *engine->clock = (struct known_clock){ .known = known, .boot = boot, .due = boot };
     return true;
 }
 
 int64_t turn_past(const struct turn *turn)
 {
-    const struct known_clock *clock = &turn->engine->clock;
+    const struct known_clock *clock = turn->engine->clock;
     return wall_past(&clock->known, turn->boot - clock->boot, turn->wall);
 }
 
 int64_t turn_late(const struct turn *turn)
 {
-    const struct known_clock *clock = &turn->engine->clock;
+    const struct known_clock *clock = turn->engine->clock;
     return wall_late(&clock->known, turn->boot - clock->boot, turn->wall);
 }
 
 bool turn_agrees(const struct turn *turn)
 {
-    const struct known_clock *clock = &turn->engine->clock;
+    const struct known_clock *clock = turn->engine->clock;
     return wall_agrees(&clock->known, turn->boot - clock->boot, turn->wall);
 }
 
 static struct known_clock clock_copy(struct engine *engine)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    struct known_clock clock = engine->clock;
+    struct known_clock clock = *engine->clock;
     pthread_mutex_unlock(&engine->heard_lock);
     return clock;
 }
@@ -73,12 +77,12 @@ bool engine_clock_agrees(struct engine *engine)
 
 int64_t expiry_next(const struct engine *engine)
 {
-    return engine->clock.due;
+    return engine->clock->due;
 }
 
 void clock_tick(struct turn *turn)
 {
-    const struct known_clock *clock = &turn->engine->clock;
+    const struct known_clock *clock = turn->engine->clock;
     struct store *store = turn->engine->store;
     struct wall_known stored;
     if (turn->slice->failed)
@@ -104,7 +108,7 @@ static void tokens_expire(struct turn *turn)
     size_t n = 0;
     if (PLANT(token_kept))
         return;
-    MAP_EACH (&engine->tokens.by_id, e) {
+    MAP_EACH (&engine->tokens->by_id, e) {
         struct known_token *known = e->value;
         if (!known->row.expires || known->row.expires > past || known->gone == engine->serial)
             continue;
@@ -121,8 +125,8 @@ static void tokens_expire(struct turn *turn)
 static void executor_age(struct turn *turn, struct known_executor *known)
 {
     const struct engine *engine = turn->engine;
-    int64_t since = known->heard ? known->heard : engine->began;
-    if (known->lives.first || known->parked || turn->boot - since <= 2 * engine->config.lease_ms)
+    int64_t since = known->heard ? known->heard : engine->shared->began;
+    if (known->active_grants.first || known->parked || turn->boot - since <= 2 * engine->config.lease_ms)
         return;
     if (!known->row.silent) {
         known->row.silent = turn_late(turn);
@@ -140,8 +144,8 @@ static void executor_age(struct turn *turn, struct known_executor *known)
 
 static void executors_expire(struct turn *turn)
 {
-    const struct map *all = &turn->engine->executors;
-    size_t i = turn->engine->executors_looked, end = i + turn->engine->batch;
+    const struct map *all = &turn->engine->cache->executors;
+    size_t i = turn->engine->backlog->executors_looked, end = i + turn->engine->batch;
     for (; i < all->n_entries && i < end; i++)
         if (all->entries[i].live)
             executor_age(turn, all->entries[i].value);
@@ -152,7 +156,7 @@ static void executors_expire(struct turn *turn)
 
 /* A class of which no task was made for two leases goes, unless one of its tasks is pending or waits for an executor.
  * All others find it again by the key that their spec has (slice_class). The number that this spends is how other
- * servers hear of it (others.c). */
+ * servers hear of it (peers.c). */
 static void class_age(struct turn *turn, const struct task_class *class_, const struct map *touched)
 {
     struct store *store = turn->engine->store;
@@ -172,8 +176,8 @@ static void class_age(struct turn *turn, const struct task_class *class_, const 
 
 static void classes_expire(struct turn *turn)
 {
-    const struct map *all = &turn->engine->classes;
-    size_t i = turn->engine->classes_looked, end = i + turn->engine->batch;
+    const struct map *all = &turn->engine->cache->classes;
+    size_t i = turn->engine->backlog->classes_looked, end = i + turn->engine->batch;
     struct map touched = { 0 };
     MAP_EACH (&turn->slice->nodes, e) {
         const struct node *node = e->value;
@@ -194,12 +198,12 @@ static void keys_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     size_t n = 0, most = KEYS_BATCHES_MAX * engine->batch;
-    engine->keys_added += turn->changes.idempotency.n;
-    if (turn->narrow || PLANT(key_kept))
+    engine->backlog->keys_added += turn->changes.idempotency.n;
+    if (turn->narrow.is || PLANT(key_kept))
         return;
-    if (engine->keys_added >= KEYS_STEP)
-        n = 2 * engine->keys_added < most ? 2 * engine->keys_added : most;
-    engine->keys_added -= n / 2;
+    if (engine->backlog->keys_added >= KEYS_STEP)
+        n = 2 * engine->backlog->keys_added < most ? 2 * engine->backlog->keys_added : most;
+    engine->backlog->keys_added -= n / 2;
     if (turn->ticks && n < engine->batch)
         n = engine->batch;
     if (n && !engine->store->ops->idempotency_expire(engine->store, turn_past(turn), n, turn->err))
@@ -210,7 +214,7 @@ void expiry_run(struct turn *turn)
 {
     if (turn->slice->failed)
         return;
-    if (!turn->narrow && turn->boot >= turn->engine->clock.due) {
+    if (!turn->narrow.is && turn->boot >= turn->engine->clock->due) {
         clock_tick(turn);
         tokens_expire(turn);
         executors_expire(turn);
@@ -224,14 +228,14 @@ void expiry_commit(struct turn *turn)
     struct engine *engine = turn->engine;
     if (!turn->ticks)
         return;
-    engine->hour_over |= turn->clock_due > turn->boot;
-    engine->executors_looked = turn->executors_looked;
-    engine->classes_looked = turn->classes_looked;
+    engine->cache->hour_over |= turn->clock_due > turn->boot;
+    engine->backlog->executors_looked = turn->executors_looked;
+    engine->backlog->classes_looked = turn->classes_looked;
     for (size_t i = 0; i < turn->changes.classes_remove.n; i++)
         cache_class_drop(engine, turn->changes.classes_remove.at[i]);
     for (size_t i = 0; i < turn->changes.executors_remove.n; i++)
         cache_executor_drop(engine, turn->changes.executors_remove.at[i]);
     pthread_mutex_lock(&engine->heard_lock);
-    engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };
+    *engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };
     pthread_mutex_unlock(&engine->heard_lock);
 }

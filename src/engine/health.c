@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/health.h"
 #include "store/damage.h"
 
 /* name in the log, the reason, what to do */
@@ -54,12 +54,12 @@ void health_clock(struct health *health, int64_t wall, int64_t boot)
 
 void health_set(struct engine *engine, enum engine_health state, const char *why)
 {
-    struct health *health = &engine->health;
+    struct health *health = engine->health;
     if (state == ENGINE_OK && atomic_load(&health->state) == ENGINE_OK)
         return;
     pthread_mutex_lock(&health->lock);
     if (state == ENGINE_DISK_FULL)
-        why = space_place(&engine->space);
+        why = space_place(engine->space);
     if (*why || state != (enum engine_health)atomic_load(&health->state))
         snprintf(health->text, sizeof health->text, "%s", why);
     atomic_store(&health->state, (int)state);
@@ -85,7 +85,7 @@ bool health_turn(struct health *health, bool failed, bool idle, bool wrote, int6
 
 bool engine_damaged(const struct engine *engine)
 {
-    return damage_count() != engine->health.damage_before;
+    return damage_count() != engine->health->damage_before;
 }
 
 void health_corrupt(struct engine *engine, struct err *err)
@@ -99,12 +99,12 @@ void health_corrupt(struct engine *engine, struct err *err)
 
 uint64_t engine_damage(struct engine *engine)
 {
-    return damage_count() - engine->health.damage_before;
+    return damage_count() - engine->health->damage_before;
 }
 
 enum engine_health engine_health(struct engine *engine)
 {
-    return engine_damaged(engine) ? ENGINE_DAMAGED : (enum engine_health)atomic_load(&engine->health.state);
+    return engine_damaged(engine) ? ENGINE_DAMAGED : (enum engine_health)atomic_load(&engine->health->state);
 }
 
 const char *engine_health_name(enum engine_health health)
@@ -119,9 +119,9 @@ bool engine_trouble(struct engine *engine, bool detail, char out[ENGINE_TEXT_MAX
     if (detail && now == ENGINE_DAMAGED) {
         damage_text(why);
     } else if (detail && now != ENGINE_OK) {
-        pthread_mutex_lock(&engine->health.lock);
-        memcpy(why, engine->health.text, sizeof why);
-        pthread_mutex_unlock(&engine->health.lock);
+        pthread_mutex_lock(&engine->health->lock);
+        memcpy(why, engine->health->text, sizeof why);
+        pthread_mutex_unlock(&engine->health->lock);
     }
     snprintf(out, ENGINE_TEXT_MAX, "%s%s%.200s%s: %s", states[now].reason, *why ? " (" : "", why, *why ? ")" : "",
         states[now].advice);
@@ -130,17 +130,17 @@ bool engine_trouble(struct engine *engine, bool detail, char out[ENGINE_TEXT_MAX
 
 void engine_clock(struct engine *engine, struct clock_jump *out)
 {
-    pthread_mutex_lock(&engine->health.lock);
-    *out = engine->health.jump;
-    pthread_mutex_unlock(&engine->health.lock);
+    pthread_mutex_lock(&engine->health->lock);
+    *out = engine->health->jump;
+    pthread_mutex_unlock(&engine->health->lock);
 }
 
 bool intake_closed(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
-    if (engine->space.full)
+    if (engine->space->full)
         return !turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on",
-            space_place(&engine->space));
+            space_place(engine->space));
     if (!engine_damaged(engine))
         return false;
     char text[ENGINE_TEXT_MAX];

@@ -5,7 +5,13 @@
 #include <string.h>
 
 #include "core/verdict.h"
-#include "engine/turn.h"
+#include "core/why.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt)
 {
@@ -22,7 +28,7 @@ struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *
     return pending;
 }
 
-const struct attempt *live_read(struct turn *turn, struct live *live)
+const struct attempt *active_grant_read(struct turn *turn, struct active_grant *live)
 {
     struct store *store = turn->engine->store;
     struct attempt stored;
@@ -44,12 +50,12 @@ struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t gr
         if (pending->attempt.grant == grant)
             return pending->removed ? NULL : pending;
     struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
-    struct live *live = map_find(&turn->engine->lives, (uint64_t)task);
-    const struct node *node = turn->narrow ? map_find(&turn->slice->nodes, (uint64_t)task) : NULL;
+    struct active_grant *live = map_find(&turn->engine->grants->active, (uint64_t)task);
+    const struct node *node = turn->narrow.is ? map_find(&turn->slice->nodes, (uint64_t)task) : NULL;
     /* at another server, in a turn beside this one */
     bool ended = node && (node->was != STATE_X || node->row.grant != grant);
     if (live && live->attempt.grant == grant && !ended) {
-        found->attempt = *live_read(turn, live);
+        found->attempt = *active_grant_read(turn, live);
         return turn->slice->failed ? NULL : found;
     }
     bool stored = false;
@@ -64,14 +70,14 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
 {
     struct pending_attempt *pending = attempt_change(turn, attempt);
     pending->ended = true;
-    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
+    struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)attempt->executor);
     if (known && attempt->outcome != OUTCOME_lost) {
         static const unsigned others =
             1u << OUTCOME_done | 1u << OUTCOME_skipped | 1u << OUTCOME_cancelled | 1u << OUTCOME_timeout;
         /* what was cancelled or ran out of time is T, which isn't F */
         bool failed = (others >> attempt->outcome & 1) == 0;
         executor_counted(turn, attempt->executor, failed);
-        if (!turn->narrow) {
+        if (!turn->narrow.is) {
             known->row.processed++;
             known->row.failed += failed;
             turn_executor_changed(turn, known);
@@ -85,7 +91,7 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
 /* image_failed: as the executor tells it: the container program failed itself, before there was a container. */
 static bool image_failed(struct turn *turn, const struct node *node, const struct attempt *end)
 {
-    const struct task_class *class_ = map_find(&turn->engine->classes, (uint64_t)node->row.class_id);
+    const struct task_class *class_ = map_find(&turn->engine->cache->classes, (uint64_t)node->row.class_id);
     struct task_class gone;
     if (!class_)
         class_ = class_of_key(turn->arena, slice_spec(turn->slice, node)->class_key, &gone);
@@ -159,21 +165,23 @@ void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
-    if (engine->deaf)
+    if (engine->grants->deaf)
         return;
-    int64_t now = PLANT(wall_leases) && engine->offset != OFFSET_UNKNOWN ? turn->wall - engine->offset : turn->boot;
+    int64_t now = PLANT(wall_leases) && engine->backlog->clock_offset != OFFSET_UNKNOWN
+                      ? turn->wall - engine->backlog->clock_offset
+                      : turn->boot;
     if (PLANT(lease_long))
         now -= 2 * engine->config.lease_ms;
-    for (size_t left = turn_batch(engine); left > 0 && (first = heap_first(&engine->deadlines)) && first->key <= now;
-         left--) {
-        struct live *live = CONTAINER_OF(first, struct live, deadline);
-        heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
+    for (size_t left = turn_batch(engine);
+         left > 0 && (first = heap_first(&engine->grants->deadlines)) && first->key <= now; left--) {
+        struct active_grant *live = CONTAINER_OF(first, struct active_grant, deadline);
+        heap_take(&engine->grants->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
             continue;
         if (PLANT(lapse_uncounted) && !live->named)
             node->row.attempts--;
-        const struct attempt *attempt = live_read(turn, live);
+        const struct attempt *attempt = active_grant_read(turn, live);
         attempt_lost(turn, node, attempt,
             &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
     }
@@ -185,7 +193,7 @@ enum { KEPT_MS = 2000 }; /* until it is noticed that the loop stands still */
  * keep-leases), only while the loop stands still, and beside it. */
 void leases_keep(struct engine *engine, int64_t boot)
 {
-    MAP_EACH (&engine->executors, e) {
+    MAP_EACH (&engine->cache->executors, e) {
         struct known_executor *known = e->value;
         /* long silent before, too */
         if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS)
@@ -193,78 +201,78 @@ void leases_keep(struct engine *engine, int64_t boot)
         pthread_mutex_lock(&engine->heard_lock);
         executor_spoke(engine, known, boot);
         pthread_mutex_unlock(&engine->heard_lock);
-        for (struct list_node *at = known->lives.first; at; at = at->next) {
-            struct live *live = CONTAINER_OF(at, struct live, mate);
-            heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+        for (struct list_node *at = known->active_grants.first; at; at = at->next) {
+            struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
+            heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
         }
     }
 }
 
 void leases_watch_anew(struct engine *engine, int64_t boot)
 {
-    MAP_EACH (&engine->lives, e) {
-        struct live *live = e->value;
-        heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+    MAP_EACH (&engine->grants->active, e) {
+        struct active_grant *live = e->value;
+        heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
     }
 }
 
 /* Its executor has one more, or one less: what `weir nodes` shows. */
-void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
+void active_grant_count(struct engine *engine, const struct attempt *attempt, int64_t n)
 {
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)attempt->executor);
     if (!known)
         return;
     known->running += n;
-    atomic_fetch_add(&engine->n_running, n);
+    atomic_fetch_add(&engine->tally->running, n);
 }
 
 void leases_count(struct engine *engine)
 {
     pthread_mutex_lock(&engine->heard_lock);
-    MAP_EACH (&engine->executors, e)
+    MAP_EACH (&engine->cache->executors, e)
         ((struct known_executor *)e->value)->running = 0;
-    atomic_store(&engine->n_running, 0);
-    MAP_EACH (&engine->lives, e)
-        live_count(engine, &((struct live *)e->value)->attempt, 1);
+    atomic_store(&engine->tally->running, 0);
+    MAP_EACH (&engine->grants->active, e)
+        active_grant_count(engine, &((struct active_grant *)e->value)->attempt, 1);
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
-static void live_forget(struct engine *engine, int64_t task, int64_t grant)
+static void active_grant_forget(struct engine *engine, int64_t task, int64_t grant)
 {
-    struct live *live = map_find(&engine->lives, (uint64_t)task);
+    struct active_grant *live = map_find(&engine->grants->active, (uint64_t)task);
     if (!live || live->attempt.grant != grant)
         return;
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
-    live_count(engine, &live->attempt, -1);
-    heap_take(&engine->deadlines, &live->deadline);
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)live->attempt.executor);
+    active_grant_count(engine, &live->attempt, -1);
+    heap_take(&engine->grants->deadlines, &live->deadline);
     if (known)
-        list_remove(&known->lives, &live->mate);
+        list_remove(&known->active_grants, &live->executor_link);
     /* what waited for a slot of it may be granted now */
     if (known && known->parked && known->parked->limited)
-        engine->claims_left = true;
-    map_take(&engine->lives, (uint64_t)task);
+        engine->polls->left = true;
+    map_take(&engine->grants->active, (uint64_t)task);
     mem_free(live);
 }
 
-void live_forget_any(struct engine *engine, int64_t task)
+void active_grant_forget_any(struct engine *engine, int64_t task)
 {
-    const struct live *live = map_find(&engine->lives, (uint64_t)task);
+    const struct active_grant *live = map_find(&engine->grants->active, (uint64_t)task);
     if (!live)
         return;
     pthread_mutex_lock(&engine->heard_lock);
-    live_forget(engine, task, live->attempt.grant);
+    active_grant_forget(engine, task, live->attempt.grant);
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
-struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot)
+struct active_grant *active_grant_put(struct engine *engine, const struct attempt *attempt, int64_t boot)
 {
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
-    struct live *live = mem_alloc(sizeof *live);
-    *live = (struct live){ .attempt = *attempt };
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)attempt->executor);
+    struct active_grant *live = mem_alloc(sizeof *live);
+    *live = (struct active_grant){ .attempt = *attempt };
     if (known)
-        list_append(&known->lives, &live->mate);
-    map_put(&engine->lives, (uint64_t)attempt->task, live);
-    heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+        list_append(&known->active_grants, &live->executor_link);
+    map_put(&engine->grants->active, (uint64_t)attempt->task, live);
+    heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
     return live;
 }
 
@@ -281,7 +289,7 @@ bool leases_load(struct engine *engine, int64_t boot, struct err *err)
             break;
         if (!found || task.state != STATE_X || task.grant != attempts[i].grant)
             continue;
-        live_put(engine, &attempts[i], boot)->ending = task.ending;
+        active_grant_put(engine, &attempts[i], boot)->ending = task.ending;
     }
     arena_release(&scratch);
     leases_count(engine);
@@ -296,28 +304,28 @@ void leases_commit(struct turn *turn)
     for (size_t i = 0; i < turn->attempt_list.n; i++) {
         struct pending_attempt *pending = turn->attempt_list.at[i];
         if (pending->ended || pending->removed) {
-            live_forget(engine, pending->attempt.task, pending->attempt.grant);
+            active_grant_forget(engine, pending->attempt.task, pending->attempt.grant);
             continue;
         }
-        struct live *live = map_find(&engine->lives, (uint64_t)pending->attempt.task);
+        struct active_grant *live = map_find(&engine->grants->active, (uint64_t)pending->attempt.task);
         /* it lapsed and was taken up again, or its row changed */
         if (live && live->attempt.grant == pending->attempt.grant) {
             live->attempt = pending->attempt;
             if (live->deadline.pos == 0)
-                heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+                heap_put(&engine->grants->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
             continue;
         }
         if (live)
-            live_forget(engine, live->attempt.task, live->attempt.grant);
-        live = live_put(engine, &pending->attempt, turn->boot);
-        live_count(engine, &pending->attempt, 1);
+            active_grant_forget(engine, live->attempt.task, live->attempt.grant);
+        live = active_grant_put(engine, &pending->attempt, turn->boot);
+        active_grant_count(engine, &pending->attempt, 1);
         live->named = !pending->is_new; /* taken up again: by a poll that named it */
     }
     if (turn->attempt_list.n)
         pthread_mutex_unlock(&engine->heard_lock);
     for (size_t i = 0; i < turn->slice->n_endings; i++) {
         struct node *node = turn->slice->endings[i];
-        struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
+        struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);
         if (live && !PLANT(cancel_untold))
             live->ending = node->row.ending;
     }

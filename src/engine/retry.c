@@ -3,8 +3,25 @@
  * A turn that fails has changed nothing, or nobody knows what it has changed (outcome_unknown). What is tried then
  * depends on the kind of failure and on the store: see `remedies`. Every command is answered in the end; none is
  * answered as recorded that isn't. */
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/command/command.h"
+#include "engine/expiry.h"
+#include "engine/grants.h"
+#include "engine/health.h"
+#include "engine/seals.h"
+#include "engine/shared/shared.h"
+#include "engine/thread.h"
+#include "engine/waiters.h"
 #include "io/clock.h"
+
+enum {
+    TRY_AGAIN_MS = 200,
+    LOCKED_MS = 30000,       /* a lock was met, and nothing has shown since that it is gone */
+    WAITED_MS = 5000,        /* a narrow turn that took longer has waited for a lock of somebody else */
+    HEAR_AGAIN_MS = 100,     /* the loop is asked whether it turns */
+    FAILING_AGAIN_MS = 1000, /* while turns fail: whether they still do */
+    DAMAGED_AGAIN_MS = 5000,
+};
 
 struct work { /* what one call of engine_turn has to do */
     struct engine *engine;
@@ -74,16 +91,18 @@ static bool run_as(struct work *work, bool narrow, bool *out_again)
     struct engine *engine = work->engine;
     struct turn turn;
     turn_open(&turn, engine, work->wall, work->boot, work->err);
-    turn.narrow = narrow;
+    turn.narrow.is = narrow;
     bool ok = turn_run(&turn, work->commands, &work->n, work->err);
-    engine->narrow = engine->turn = NULL;
+    engine->shared->narrow = engine->turn = NULL;
     if (ok)
         answers_take(&turn, work->out);
-    *out_again = !ok && narrow && (turn.widened || work->err->code == ERR_conflict || work->err->code == ERR_internal);
+    *out_again =
+        !ok && narrow && (turn.narrow.widened || work->err->code == ERR_conflict || work->err->code == ERR_internal);
     if (*out_again)
         narrow_undo(&turn, work->commands, work->n);
     else if (!ok && !PLANT(numbers_kept))
-        engine->own = (struct numbers){ 0 }; /* some of them may be in use: it isn't known what became of the turn */
+        engine->shared->own =
+            (struct numbers){ 0 }; /* some of them may be in use: it isn't known what became of the turn */
     turn_close(&turn);
     return ok;
 }
@@ -101,8 +120,8 @@ static bool run_once(struct work *work)
     if (work->err->code == ERR_conflict && clock_boot_ms() - before > WAITED_MS)
         return false;
     *work->err = (struct err){ .arena = work->err->arena };
-    engine->gathers = false;
-    atomic_fetch_add(&engine->n_widened, 1);
+    engine->shared->gathers = false;
+    atomic_fetch_add(&engine->tally->widened, 1);
     return run_as(work, false, &again);
 }
 
@@ -114,9 +133,9 @@ static void store_lost(struct work *work)
 {
     struct engine *engine = work->engine;
     commands_undo(engine, work->commands, work->n);
-    engine->stale = true;
+    engine->shared->stale = true;
     /* looked at again: the turn may have seen that the clock was set */
-    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
+    engine->backlog->clock_offset = engine->schedules->offset = OFFSET_UNKNOWN;
 }
 
 /* A turn failed: the caches are reloaded. Of a shared store the next turn does it, since it may have to wait; of our
@@ -147,9 +166,9 @@ static bool one_by_one(struct work *work)
     struct engine *engine = work->engine;
     bool full = work->err->code == ERR_disk_full;
     if (full && engine->store->exclusive)
-        space_ran_out(&engine->space);
+        space_ran_out(engine->space);
     else if (full)
-        space_ran_out_away(&engine->space, work->boot);
+        space_ran_out_away(engine->space, work->boot);
     if (work->err->code == ERR_corrupt)
         health_corrupt(engine, work->err);
     if (!turn_forget(work))
@@ -216,15 +235,15 @@ static bool run_again(struct work *work, struct err *out_why)
 static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
 {
     int64_t next = polls_deadline(engine);
-    struct heap_node *first = heap_first(&engine->deadlines);
+    struct heap_node *first = heap_first(&engine->grants->deadlines);
     if (first && first->key < next)
         next = first->key;
-    if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left ||
-        engine->slots_left.n)
+    if (engine->backlog->resuming.n || engine->polls->left || engine->backlog->removing.n ||
+        engine->backlog->archives_left || engine->slots->left.n)
         next = boot;
-    if (served_due(engine) || engine->tells_due || engine->beats_due)
+    if (served_due(engine) || engine->backlog->tells_due || engine->grants->beats_due)
         next = boot;
-    if (engine->taken.commit != engine->head.commit)
+    if (engine->shared->taken.commit != engine->head.commit)
         next = boot; /* others committed beside the last turn */
     if (schedules_due(engine, wall, boot))
         next = boot;
@@ -236,10 +255,10 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
         next = expiry_next(engine);
     if (seals_next(engine) < next)
         next = seals_next(engine);
-    int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
-    if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due)
-        due = engine->next_time;
-    if (engine->space.full && boot + SPACE_LOOK_MS < next)
+    int64_t due = coord_holds(engine->shared->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
+    if (coord_holds(engine->shared->coord, DUTY_timers) && engine->backlog->next_time < due)
+        due = engine->backlog->next_time;
+    if (engine->space->full && boot + SPACE_LOOK_MS < next)
         next = boot + SPACE_LOOK_MS; /* intake opens by itself */
     if (due != INT64_MAX) {
         int64_t in = due - wall;
@@ -258,7 +277,7 @@ static bool lock_gone(const struct engine *engine, size_t n, int64_t boot)
 {
     const struct store_ops *ops = engine->store->ops;
     return ops->writable ? ops->writable(engine->store)
-                         : (n && engine->wrote) || boot - engine->health.locked > LOCKED_MS;
+                         : (n && engine->wrote) || boot - engine->health->locked > LOCKED_MS;
 }
 
 /* What the turn says of the store. again: its first try failed; why: in the store's words. */
@@ -268,7 +287,7 @@ static void turn_judge(const struct work *work, bool ok, bool again, const struc
     enum engine_health trouble = work->trouble;
     size_t n = work->n;
     int64_t boot = work->boot;
-    struct health *health = &engine->health;
+    struct health *health = engine->health;
     if (trouble == ENGINE_STORE_LOCKED)
         health->locked = boot;
     else if (health->locked && lock_gone(engine, n, boot))
@@ -277,11 +296,11 @@ static void turn_judge(const struct work *work, bool ok, bool again, const struc
     bool failed = ok && again && trouble == ENGINE_OK && !engine->wrote && refused;
     bool failing = health_turn(health, failed, n == 0, engine->wrote, boot);
     if (failed)
-        atomic_fetch_add(&engine->n_failed_turns, 1);
-    enum engine_health state = !ok                  ? ENGINE_FAILED
-                               : trouble            ? trouble
-                               : engine->space.full ? ENGINE_DISK_FULL
-                                                    : ENGINE_OK;
+        atomic_fetch_add(&engine->tally->failed, 1);
+    enum engine_health state = !ok                   ? ENGINE_FAILED
+                               : trouble             ? trouble
+                               : engine->space->full ? ENGINE_DISK_FULL
+                                                     : ENGINE_OK;
     if (state == ENGINE_OK && failing)
         state = ENGINE_TURNS_FAIL;
     if (state == ENGINE_OK && health->locked)
@@ -292,10 +311,10 @@ static void turn_judge(const struct work *work, bool ok, bool again, const struc
 /* While the loop stands still nobody can be heard, so nobody is late. */
 static void hearing_look(struct engine *engine, int64_t boot)
 {
-    const struct heap_node *first = heap_first(&engine->deadlines);
+    const struct heap_node *first = heap_first(&engine->grants->deadlines);
     bool due = (first && first->key <= boot) || silence_next(engine) <= boot;
     enum hearing hears = thread_hears(engine, boot, due);
-    engine->deaf = hears != HEARS;
+    engine->grants->deaf = hears != HEARS;
     if (hears == HEARS_NOTHING)
         leases_keep(engine, boot);
 }
@@ -310,10 +329,10 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
         leases_watch_anew(engine, boot);
     hearing_look(engine, boot);
-    health_clock(&engine->health, wall, boot);
-    space_look(&engine->space, boot);
+    health_clock(engine->health, wall, boot);
+    space_look(engine->space, boot);
     /* Alone there is no wait: what comes now makes the next turn meanwhile. */
-    engine->gathers = engine->thread && commands && engine->others_about;
+    engine->shared->gathers = engine->thread && commands && engine->shared->peers_about;
     engine->wrote = false;
     bool ok = run_once(&work), again = !ok;
     if (!ok)
@@ -324,16 +343,16 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     if (again && *out_next < boot + pause)
         *out_next = boot + pause;
     /* else turns of the loop would put it off for ever */
-    if (engine->deaf && !engine->on_loop && *out_next < boot + HEAR_AGAIN_MS)
+    if (engine->grants->deaf && !engine->on_loop && *out_next < boot + HEAR_AGAIN_MS)
         *out_next = boot + HEAR_AGAIN_MS;
     engine->wanted = *out_next > boot ? *out_next : boot;
     turn_judge(&work, ok, again, ok ? &why : err);
-    if ((engine->health.failing_since || engine->health.locked) && *out_next > boot + FAILING_AGAIN_MS)
+    if ((engine->health->failing_since || engine->health->locked) && *out_next > boot + FAILING_AGAIN_MS)
         *out_next = boot + FAILING_AGAIN_MS;
     if (ok)
         *err = (struct err){ .code = ERR_none };
-    atomic_fetch_add(&engine->n_turns, 1);
-    atomic_fetch_add(&engine->n_commands, work.n);
-    atomic_fetch_add(&engine->turn_us, (uint64_t)(clock_boot_us() - before));
+    atomic_fetch_add(&engine->tally->turns, 1);
+    atomic_fetch_add(&engine->tally->commands, work.n);
+    atomic_fetch_add(&engine->tally->turn_us, (uint64_t)(clock_boot_us() - before));
     return ok;
 }

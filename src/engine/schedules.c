@@ -5,8 +5,10 @@
  * fires nothing twice; one that was wrong by hours or years and is put right leaves no minute in the wrong time: each
  * row's minute is looked at then, a batch a turn, and counted again from `fired` or from now. */
 #include "base/when.h"
-#include "core/wall.h"
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/expiry.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
 #include "io/timezone.h"
 #include "text/cron.h"
 
@@ -33,21 +35,21 @@ static int64_t minute_after(struct str cron_text, struct str key, struct str tim
 
 static void known_add(struct engine *engine, const struct schedule *row)
 {
-    struct known_schedule *known = ARENA_NEW(&engine->schedule_arena, struct known_schedule);
-    known->row = (struct schedule){ row->lane, str_dup(&engine->schedule_arena, row->task),
-        str_dup(&engine->schedule_arena, row->cron), str_dup(&engine->schedule_arena, row->timezone), row->next,
+    struct known_schedule *known = ARENA_NEW(&engine->schedules->arena, struct known_schedule);
+    known->row = (struct schedule){ row->lane, str_dup(&engine->schedules->arena, row->task),
+        str_dup(&engine->schedules->arena, row->cron), str_dup(&engine->schedules->arena, row->timezone), row->next,
         row->fired };
-    known->other = engine->schedules_known;
-    engine->schedules_known = known;
+    known->other = engine->schedules->known;
+    engine->schedules->known = known;
     if (row->next < INT64_MAX)
-        heap_put(&engine->schedules, &known->due, row->next);
+        heap_put(&engine->schedules->due, &known->due, row->next);
 }
 
 void schedules_drop(struct engine *engine)
 {
-    heap_release(&engine->schedules);
-    engine->schedules_known = NULL;
-    arena_reset(&engine->schedule_arena);
+    heap_release(&engine->schedules->due);
+    engine->schedules->known = NULL;
+    arena_reset(&engine->schedules->arena);
 }
 
 bool schedules_load(struct engine *engine, struct err *err)
@@ -65,17 +67,17 @@ bool schedules_load(struct engine *engine, struct err *err)
 
 int64_t schedules_next(const struct engine *engine)
 {
-    if (atomic_load(&engine->held))
+    if (atomic_load(&engine->site->held))
         return INT64_MAX;
-    const struct heap_node *first = heap_first(&engine->schedules);
+    const struct heap_node *first = heap_first(&engine->schedules->due);
     return first ? first->key : INT64_MAX;
 }
 
 bool schedules_due(const struct engine *engine, int64_t wall, int64_t boot)
 {
-    bool looks = engine->schedules_known && engine->schedules_looked != SIZE_MAX;
-    return coord_holds(engine->coord, DUTY_schedules) &&
-           (looks || schedules_next(engine) <= wall || engine->schedules_offset - (wall - boot) > 1000);
+    bool looks = engine->schedules->known && engine->schedules->looked != SIZE_MAX;
+    return coord_holds(engine->shared->coord, DUTY_schedules) &&
+           (looks || schedules_next(engine) <= wall || engine->schedules->offset - (wall - boot) > 1000);
 }
 
 static bool schedule_same(const struct schedule *a, const struct schedule *b)
@@ -155,14 +157,14 @@ void schedules_set(struct turn *turn, const struct archive *archive, const struc
                 there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.timezone, turn->wall);
             if (!there)
                 schedule_put(turn, &row);
-            turn->schedules_changed |= !there && !PLANT(schedule_unheard);
+            turn->archives->schedules_changed |= !there && !PLANT(schedule_unheard);
         }
     }
     for (size_t h = 0; h < n_had; h++) {
         if (kept[h])
             continue;
         schedule_remove(turn, &had[h]);
-        turn->schedules_changed = true;
+        turn->archives->schedules_changed = true;
     }
 }
 
@@ -176,7 +178,7 @@ static bool fired_counts(const struct turn *turn, const struct schedule *row)
  * clock of now. */
 static int64_t minute_unfired(struct turn *turn, const struct schedule *row)
 {
-    int64_t looked = turn->engine->schedules_boot, since = looked ? turn->wall - (turn->boot - looked) : turn->wall;
+    int64_t looked = turn->engine->schedules->boot, since = looked ? turn->wall - (turn->boot - looked) : turn->wall;
     struct str key = schedule_key(turn, turn_archive(turn, row->lane), row->task);
     return minute_after(row->cron, key, row->timezone, fired_counts(turn, row) ? row->fired : since);
 }
@@ -187,7 +189,7 @@ static void schedule_count_again(struct turn *turn, const struct schedule *row, 
     struct schedule moved = *row;
     moved.next = next;
     schedule_put(turn, &moved);
-    turn->schedules_changed = true;
+    turn->archives->schedules_changed = true;
     slice_event(
         turn->slice, &(struct event){ .kind = EVENT_scheduled,
                          .lane = row->lane,
@@ -215,7 +217,7 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
     struct archive *archive = turn_archive(turn, row->lane);
     struct schedule moved = *row;
     int64_t past = turn_past(turn);
-    turn->schedules_changed = true;
+    turn->archives->schedules_changed = true;
     if (slot_passed(turn, row))
         return;
     moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->timezone, turn->wall);
@@ -254,8 +256,8 @@ static void schedules_look(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     size_t at = 0;
-    const struct known_schedule *known = engine->schedules_known;
-    for (; known && at < engine->schedules_looked; at++)
+    const struct known_schedule *known = engine->schedules->known;
+    for (; known && at < engine->schedules->looked; at++)
         known = known->other;
     for (size_t n = 0; known && n < FIRED_BATCH && !turn->slice->failed; n++, at++, known = known->other) {
         struct schedule moved = known->row;
@@ -270,7 +272,7 @@ static void schedules_look(struct turn *turn)
         else
             schedule_fire(turn, &moved);
     }
-    engine->schedules_looked = known ? at : SIZE_MAX;
+    engine->schedules->looked = known ? at : SIZE_MAX;
 }
 
 /* Before the commands, so that what they add counts from now. */
@@ -281,22 +283,22 @@ void schedules_fire(struct turn *turn)
     if (!duty_acts(turn, DUTY_schedules))
         return;
     int64_t offset = turn->wall - turn->boot;
-    bool set_back = engine->schedules_offset - offset > 1000;
+    bool set_back = engine->schedules->offset - offset > 1000;
     if (set_back)
-        engine->schedules_looked = 0;
-    if (set_back || offset > engine->schedules_offset)
-        engine->schedules_offset = offset;
-    if (engine->schedules_looked != SIZE_MAX)
+        engine->schedules->looked = 0;
+    if (set_back || offset > engine->schedules->offset)
+        engine->schedules->offset = offset;
+    if (engine->schedules->looked != SIZE_MAX)
         schedules_look(turn);
-    engine->schedules_boot = turn->boot;
-    if (atomic_load(&engine->held))
+    engine->schedules->boot = turn->boot;
+    if (atomic_load(&engine->site->held))
         return;
-    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) &&
+    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules->due)) &&
                        first->key <= turn->wall;
          n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);
-        heap_take(&engine->schedules, first); /* all are read anew after the commit, and when it fails */
-        turn->schedules_changed = true;
+        heap_take(&engine->schedules->due, first); /* all are read anew after the commit, and when it fails */
+        turn->archives->schedules_changed = true;
         schedule_fire(turn, &known->row);
     }
 }

@@ -12,7 +12,9 @@
  * looked at again. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/grants.h"
+#include "engine/waiters.h"
 
 static bool serves(struct engine *engine, struct known_executor *known, int64_t class_id)
 {
@@ -22,19 +24,20 @@ static bool serves(struct engine *engine, struct known_executor *known, int64_t 
 static struct known_executor **serving_of(struct engine *engine, const struct task_class *class_)
 {
     size_t i = class_->index;
-    if (i >= engine->n_serving) {
+    if (i >= engine->served->n) {
         size_t n = i + 32;
-        engine->serving = mem_realloc(engine->serving, n * sizeof *engine->serving);
-        memset(engine->serving + engine->n_serving, 0, (n - engine->n_serving) * sizeof *engine->serving);
-        engine->n_serving = n;
+        engine->served->by_class = mem_realloc(engine->served->by_class, n * sizeof *engine->served->by_class);
+        memset(engine->served->by_class + engine->served->n, 0,
+            (n - engine->served->n) * sizeof *engine->served->by_class);
+        engine->served->n = n;
     }
-    return &engine->serving[i];
+    return &engine->served->by_class[i];
 }
 
 bool class_is_served(const struct engine *engine, int64_t class_id)
 {
-    const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
-    return class_ && class_->index < engine->n_serving && engine->serving[class_->index];
+    const struct task_class *class_ = map_find(&engine->cache->classes, (uint64_t)class_id);
+    return class_ && class_->index < engine->served->n && engine->served->by_class[class_->index];
 }
 
 void served_class_made(struct engine *engine, const struct task_class *class_)
@@ -45,7 +48,7 @@ void served_class_made(struct engine *engine, const struct task_class *class_)
 void served_class_gone(struct engine *engine, const struct task_class *class_)
 {
     *serving_of(engine, class_) = NULL;
-    map_take(&engine->classes_waking, (uint64_t)class_->id);
+    map_take(&engine->served->waking, (uint64_t)class_->id);
 }
 
 /* A look at each class when an executor comes, goes or changes: about 180 instructions (bench/cost,
@@ -53,18 +56,18 @@ void served_class_gone(struct engine *engine, const struct task_class *class_)
  * however many tasks wait. */
 void served_look(struct engine *engine, struct known_executor *changed)
 {
-    MAP_EACH (&engine->classes, e) {
+    MAP_EACH (&engine->cache->classes, e) {
         int64_t id = (int64_t)e->key;
         struct known_executor **by = serving_of(engine, e->value), *was = *by;
         if (was && serves(engine, was, id))
             continue;
         *by = was ? crew_serves(engine, e->value) : changed && serves(engine, changed, id) ? changed : NULL;
         if (*by && !was)
-            map_put(&engine->classes_waking, e->key, engine);
+            map_put(&engine->served->waking, e->key, engine);
         if (*by || !was)
             continue;
-        map_take(&engine->classes_waking, e->key);
-        engine->unserved.pass = engine->unserved.again = !PLANT(unserved_kept);
+        map_take(&engine->served->waking, e->key);
+        engine->served->unserved.pass = engine->served->unserved.again = !PLANT(unserved_kept);
     }
 }
 
@@ -78,27 +81,28 @@ void executor_changed(struct turn *turn, struct known_executor *known)
 
 void served_drop(struct engine *engine)
 {
-    if (engine->n_serving)
-        memset(engine->serving, 0, engine->n_serving * sizeof *engine->serving);
-    map_clear(&engine->classes_waking);
-    engine->unserved = (struct unserved){ 0 };
+    if (engine->served->n)
+        memset(engine->served->by_class, 0, engine->served->n * sizeof *engine->served->by_class);
+    map_clear(&engine->served->waking);
+    engine->served->unserved = (struct unserved){ 0 };
 }
 
 void served_load(struct engine *engine)
 {
     served_drop(engine);
-    MAP_EACH (&engine->classes, e) {
+    MAP_EACH (&engine->cache->classes, e) {
         served_class_made(engine, e->value);
         if (class_is_served(engine, (int64_t)e->key))
-            map_put(&engine->classes_waking, e->key, engine);
+            map_put(&engine->served->waking, e->key, engine);
         else
-            engine->unserved.again = true;
+            engine->served->unserved.again = true;
     }
 }
 
 bool served_due(const struct engine *engine)
 {
-    return engine->classes_waking.n || engine->unserved.pass || engine->unserved.due || engine->unserved.again;
+    return engine->served->waking.n || engine->served->unserved.pass || engine->served->unserved.due ||
+           engine->served->unserved.again;
 }
 
 /* Those who waited for an executor, in their order; how many. */
@@ -120,7 +124,7 @@ static size_t class_wake(struct turn *turn, int64_t class_id, size_t most)
 static bool unserved_walk(struct turn *turn, size_t most)
 {
     struct engine *engine = turn->engine;
-    struct hold *holds, *at = &engine->unserved.at;
+    struct hold *holds, *at = &engine->served->unserved.at;
     size_t n;
     if (!engine->store->ops->holds_after(engine->store, turn->arena, HOLD_held, at, most, &holds, &n, turn->err)) {
         turn->slice->failed = true;
@@ -141,7 +145,7 @@ static bool unserved_walk(struct turn *turn, size_t most)
 void served_run(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    struct unserved *unserved = &engine->unserved;
+    struct unserved *unserved = &engine->served->unserved;
     size_t left = turn_batch(engine);
     if (!served_due(engine))
         return;
@@ -150,12 +154,12 @@ void served_run(struct turn *turn)
         slots_pass(turn);
     unserved->pass = false;
     size_t most = left;
-    MAP_EACH (&engine->classes_waking, e) {
+    MAP_EACH (&engine->served->waking, e) {
         if (!left || turn->slice->failed)
             break;
         size_t n = class_wake(turn, (int64_t)e->key, left);
         if (n < left || PLANT(wake_once))
-            map_take(&engine->classes_waking, e->key);
+            map_take(&engine->served->waking, e->key);
         left -= n < left ? n + 1 : left; /* a look in vain counts, too */
     }
     if (unserved->due && unserved_walk(turn, most))

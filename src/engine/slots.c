@@ -15,7 +15,9 @@
 
 #include <sodium.h>
 
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/shared/shared.h"
+#include "engine/waiters.h"
 
 /* Not to be hit on purpose: one tenant's key must not be another's slot. Two keys with one number would only wait for
  * each other. */
@@ -44,37 +46,37 @@ int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key)
 void slot_note(struct engine *engine, struct slot *slot)
 {
     if (!slot_is_empty(slot))
-        map_take(&engine->slots_empty, (uint64_t)slot->id);
-    else if (!map_find(&engine->slots_empty, (uint64_t)slot->id))
-        map_put(&engine->slots_empty, (uint64_t)slot->id, (void *)(uintptr_t)(engine->boot + 1));
+        map_take(&engine->slots->empty, (uint64_t)slot->id);
+    else if (!map_find(&engine->slots->empty, (uint64_t)slot->id))
+        map_put(&engine->slots->empty, (uint64_t)slot->id, (void *)(uintptr_t)(engine->boot + 1));
     bool open = slot->waiting > 0 && slot->used < slot->limit;
     if (open)
-        map_put(&engine->slots_open, (uint64_t)slot->id, slot);
+        map_put(&engine->slots->open, (uint64_t)slot->id, slot);
     else
-        map_take(&engine->slots_open, (uint64_t)slot->id);
+        map_take(&engine->slots->open, (uint64_t)slot->id);
 }
 
 void slots_admit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!engine->slots_left.n)
+    if (!engine->slots->left.n)
         return;
-    MAP_EACH (&engine->slots_left, e)
+    MAP_EACH (&engine->slots->left, e)
         slot_changed(turn->slice, (int64_t)e->key);
     slice_settle(turn->slice);
 }
 
 void slots_admit_all(struct engine *engine)
 {
-    MAP_EACH (&engine->slots_open, e)
-        map_put(&engine->slots_left, e->key, e->value);
+    MAP_EACH (&engine->slots->open, e)
+        map_put(&engine->slots->left, e->key, e->value);
 }
 
 void slots_pass(struct turn *turn)
 {
     MAP_EACH (&turn->slice->slots, e)
         slot_changed(turn->slice, (int64_t)e->key);
-    MAP_EACH (&turn->engine->slots_open, e)
+    MAP_EACH (&turn->engine->slots->open, e)
         slot_changed(turn->slice, (int64_t)e->key);
 }
 
@@ -82,15 +84,15 @@ void slots_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     MAP_EACH (&turn->slice->slots, e) {
-        struct slot *known = map_find(&engine->slots, e->key);
+        struct slot *known = map_find(&engine->cache->slots, e->key);
         *known = *(const struct slot *)e->value;
         slot_note(engine, known);
     }
-    if (!turn->narrow)
-        map_clear(&engine->slots_left);
+    if (!turn->narrow.is)
+        map_clear(&engine->slots->left);
     for (size_t i = 0; i < turn->slice->n_slots_todo && !PLANT(admits_forgotten); i++) {
         uint64_t id = (uint64_t)slice_slot_left(turn->slice, i);
-        map_put(&engine->slots_left, id, map_find(&engine->slots, id));
+        map_put(&engine->slots->left, id, map_find(&engine->cache->slots, id));
     }
     for (size_t i = 0; i < turn->changes.slots_remove.n; i++)
         cache_slot_drop(engine, turn->changes.slots_remove.at[i]);
@@ -104,9 +106,9 @@ void slots_follow(struct turn *turn)
 void slots_clear(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->narrow || (!turn->beats && !turn->ticks))
+    if (turn->narrow.is || (!turn->beats && !turn->ticks))
         return;
-    MAP_EACH (&engine->slots_empty, e) {
+    MAP_EACH (&engine->slots->empty, e) {
         const struct slot *now = map_find(&turn->slice->slots, e->key);
         int64_t since = (int64_t)((uintptr_t)e->value - 1);
         if (turn->boot - since < 2 * engine->config.lease_ms || turn->changes.slots_remove.n >= engine->batch)
@@ -120,11 +122,11 @@ void slots_clear(struct turn *turn)
 void slots_sweep(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!coord_holds(engine->coord, DUTY_timers) || turn->boot - engine->slots_swept < engine->config.lease_ms)
+    if (!coord_holds(engine->shared->coord, DUTY_timers) || turn->boot - engine->slots->swept < engine->config.lease_ms)
         return;
-    engine->slots_swept = turn->boot;
-    engine->tells_due = true;
-    MAP_EACH (&engine->slots_open, e)
+    engine->slots->swept = turn->boot;
+    engine->backlog->tells_due = true;
+    MAP_EACH (&engine->slots->open, e)
         slot_changed(turn->slice, (int64_t)e->key);
     slice_settle(turn->slice);
 }

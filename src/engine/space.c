@@ -8,7 +8,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "engine/turn.h"
+#include "engine/health.h"
 
 enum { BALLAST_BYTES = 4 << 20, RESERVE_BYTES = 4 << 20, AWAY_MS = 10000 };
 

@@ -12,7 +12,9 @@
  * A retry the other way round: those who had ended because of the task come back, a batch a turn, and so do those who
  * had ended because of them. What is left stands in the store likewise (HOLD_returning, of a task in whatever state: it
  * goes on meanwhile). */
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/shared/shared.h"
+#include "engine/waiters.h"
 
 size_t turn_batch(const struct engine *engine)
 {
@@ -116,7 +118,7 @@ void heirs_finish(struct turn *turn, const struct node *node)
     for (; n == most && !slice->failed; most *= HEIRS_GROWTH) {
         struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
         n = slice_holds_first(slice, HOLD_telling, TELLING_HEIRS, most, holds);
-        if (n && turn->narrow)
+        if (n && turn->narrow.is)
             turn_widen(turn); /* other servers may be telling, too */
         for (size_t i = 0; i < n && !slice->failed; i++) {
             struct node *stopped = slice_find(slice, holds[i].task);
@@ -135,7 +137,7 @@ void tells_run(struct turn *turn)
     struct engine *engine = turn->engine;
     struct slice *slice = turn->slice;
     size_t most = turn_batch(engine);
-    if (!engine->tells_due || slice->failed)
+    if (!engine->backlog->tells_due || slice->failed)
         return;
     turn->tells_looked = true;
     slice->tells_left = most; /* whatever the commands of this turn have used: they come again and again */
@@ -150,6 +152,6 @@ void tells_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     if (turn->tells_looked)
-        engine->tells_due = false;
-    engine->tells_due |= turn->slice->telling && !PLANT(tells_forgotten);
+        engine->backlog->tells_due = false;
+    engine->backlog->tells_due |= turn->slice->telling && !PLANT(tells_forgotten);
 }

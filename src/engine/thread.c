@@ -10,7 +10,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/turn.h"
+#include "engine/command/command.h"
+#include "engine/seals.h"
+#include "engine/shared/shared.h"
+#include "engine/thread.h"
 #include "io/clock.h"
 
 enum {
@@ -94,7 +97,7 @@ static void load_look(struct engine *engine, int64_t boot)
         return;
     engine->load_seen = boot;
     if (getloadavg(load, 1) == 1)
-        engine->server.load = (int64_t)(load[0] * SERVER_LOAD_UNIT);
+        engine->shared->server.load = (int64_t)(load[0] * SERVER_LOAD_UNIT);
 }
 
 /* Takes commands of incoming for a turn; with the lock held. Many results and polls for many tasks don't go together:
@@ -142,7 +145,7 @@ static void turn_take(struct engine *engine, bool on_loop)
     struct clock_jump jump, jump_after;
     engine_clock(engine, &jump);
     bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), boot, &answered, &next, &err);
-    coord_turn_ended(engine->coord, boot, clock_boot_ms());
+    coord_turn_ended(engine->shared->coord, boot, clock_boot_ms());
     int64_t took = clock_boot_us() - before;
     engine_clock(engine, &jump_after);
     if (engine_health(engine) != health || jump_after.count != jump.count)
@@ -228,12 +231,12 @@ static void leave(struct engine *engine)
     struct err err = { 0 };
     int64_t next, boot = clock_boot_ms();
     bool seals = seals_next(engine) != INT64_MAX;
-    if (engine->store->exclusive ? !seals : engine->stale || boot - engine->beaten > 2 * COORD_BEAT_MS)
+    if (engine->store->exclusive ? !seals : engine->shared->stale || boot - engine->shared->beaten > 2 * COORD_BEAT_MS)
         return;
     if (seals)
         atomic_store(&engine->seals_due, boot);
     if (!engine->store->exclusive)
-        coord_leave(engine->coord);
+        coord_leave(engine->shared->coord);
     (void)engine_turn(engine, NULL, 0, clock_wall_ms(), boot, &answered, &next, &err);
     struct list_node *at;
     pthread_mutex_lock(&engine->thread->lock);
@@ -351,7 +354,7 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     loop_before_wait(loop, loop_turn, engine);
     int code = pthread_create(&t->thread, NULL, run, engine);
     if (code == 0)
-        return coord_start(engine->coord, coord_changed, engine, err);
+        return coord_start(engine->shared->coord, coord_changed, engine, err);
     loop_forget(loop, engine);
     seals_listen(engine, false);
     mem_free(t);

@@ -1,9 +1,19 @@
-/* turn: one turn from commands to commit. See turn.h for what lives how long. */
+/* turn: one turn from commands to commit. See state.h for what lives how long. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/expiry.h"
+#include "engine/grants.h"
+#include "engine/seals.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/thread.h"
+#include "engine/tokens.h"
+#include "engine/waiters.h"
 #include "io/clock.h"
 #include "store/pack.h"
 
@@ -30,7 +40,7 @@ bool turn_refuse(struct turn *turn, struct command *command, enum err_code code,
 
 void turn_executor_changed(struct turn *turn, struct known_executor *known)
 {
-    ASSERT(!turn->narrow); /* widened before its row is changed */
+    ASSERT(!turn->narrow.is); /* widened before its row is changed */
     if (known->listed == turn->engine->serial)
         return;
     known->listed = turn->engine->serial;
@@ -38,27 +48,27 @@ void turn_executor_changed(struct turn *turn, struct known_executor *known)
 }
 
 static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *command) = {
-    [CMD_ENQUEUE] = cmd_enqueue,
-    [CMD_CANCEL] = cmd_cancel,
-    [CMD_RETRY] = cmd_retry,
-    [CMD_PROMOTE] = cmd_promote,
-    [CMD_REGISTER] = cmd_register,
-    [CMD_POLL] = cmd_poll,
-    [CMD_FINISH] = cmd_finish,
-    [CMD_LANE_PAUSE] = cmd_lane_pause,
-    [CMD_EXECUTOR_STATE] = cmd_executor_state,
-    [CMD_TOKEN_CREATE] = cmd_token_create,
-    [CMD_TOKEN_REVOKE] = cmd_token_revoke,
-    [CMD_SITE] = cmd_site,
-    [CMD_ARCHIVE_ADD] = cmd_archive_add,
-    [CMD_ARCHIVE_REMOVE] = cmd_archive_remove,
-    [CMD_ARCHIVE_SKIP] = cmd_archive_skip,
-    [CMD_REVISION] = cmd_revision,
-    [CMD_CAUSE] = cmd_cause,
-    [CMD_RUN] = cmd_run,
-    [CMD_PRUNE] = cmd_prune,
-    [CMD_LOG_GROWN] = cmd_log_grown,
-    [CMD_NOTE] = cmd_note,
+    [CMD_ENQUEUE] = command_enqueue,
+    [CMD_CANCEL] = command_cancel,
+    [CMD_RETRY] = command_retry,
+    [CMD_PROMOTE] = command_promote,
+    [CMD_REGISTER] = command_register,
+    [CMD_POLL] = command_poll,
+    [CMD_FINISH] = command_finish,
+    [CMD_LANE_PAUSE] = command_lane_pause,
+    [CMD_EXECUTOR_STATE] = command_executor_state,
+    [CMD_TOKEN_CREATE] = command_token_create,
+    [CMD_TOKEN_REVOKE] = command_token_revoke,
+    [CMD_SITE] = command_site,
+    [CMD_ARCHIVE_ADD] = command_archive_add,
+    [CMD_ARCHIVE_REMOVE] = command_archive_remove,
+    [CMD_ARCHIVE_SKIP] = command_archive_skip,
+    [CMD_REVISION] = command_revision,
+    [CMD_CAUSE] = command_cause,
+    [CMD_RUN] = command_run,
+    [CMD_PRUNE] = command_prune,
+    [CMD_LOG_GROWN] = command_log_grown,
+    [CMD_NOTE] = command_note,
 };
 
 /* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is
@@ -74,7 +84,7 @@ void turn_stand(struct turn *turn)
     struct slice *slice = turn->slice;
     int64_t first = arrivals_first(&engine->head);
     turn->head = engine->head;
-    slice->turn = turn->narrow ? engine->own.turn : engine->head.turn + 1;
+    slice->turn = turn->narrow.is ? engine->shared->own.turn : engine->head.turn + 1;
     slice_stamp(slice, engine->head.time);
     slice->v_now = engine->head.v_now;
     if (slice->arrivals < first)
@@ -93,9 +103,10 @@ void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t b
         .arena = &engine->turn_arena,
         .wall = wall,
         .boot = boot,
-        .own = engine->own,
+        .narrow.own = engine->shared->own,
+        .archives = ARENA_NEW(&engine->turn_arena, struct archive_work),
         .err = err };
-    slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
+    slice_init(turn->slice, turn->arena, &engine->cache->rows, wall, engine->head.turn + 1, err);
     turn->slice->arrivals = engine->arrivals;
     turn->slice->looks_left = turn->slice->tells_left = turn_batch(engine);
     turn_stand(turn);
@@ -107,11 +118,11 @@ void turn_close(struct turn *turn)
     map_release(&turn->outputs_of);
     smap_release(&turn->uniques);
     smap_release(&turn->idempotents);
-    map_release(&turn->archives);
-    map_release(&turn->locked);
-    map_release(&turn->supplies);
-    map_release(&turn->revisions_at);
-    smap_release(&turn->names);
+    map_release(&turn->archives->rows);
+    map_release(&turn->narrow.locked);
+    map_release(&turn->claims.supplies);
+    map_release(&turn->archives->revisions_at);
+    smap_release(&turn->archives->names);
     smap_release(&turn->token_names);
 }
 
@@ -124,11 +135,12 @@ static void holds_lift(struct turn *turn)
     size_t n;
     if (!duty_acts(turn, DUTY_timers))
         return;
-    bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 &&
+    bool set_back = engine->backlog->clock_offset - (turn->wall - turn->boot) > 1000 &&
                     !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
-    if (set_back || turn->wall - turn->boot > engine->offset || engine->offset == OFFSET_UNKNOWN)
-        engine->offset = turn->wall - turn->boot;
-    if (engine->next_time > turn->wall && !set_back)
+    if (set_back || turn->wall - turn->boot > engine->backlog->clock_offset ||
+        engine->backlog->clock_offset == OFFSET_UNKNOWN)
+        engine->backlog->clock_offset = turn->wall - turn->boot;
+    if (engine->backlog->next_time > turn->wall && !set_back)
         return;
     int64_t until = set_back ? INT64_MAX : turn->wall;
     if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, until,
@@ -148,7 +160,7 @@ static void holds_lift(struct turn *turn)
 static bool holds_next(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
-    bool touched = engine->next_time <= turn->wall;
+    bool touched = engine->backlog->next_time <= turn->wall;
     for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++)
         touched = turn->slice->holds_add[i].kind == HOLD_time;
     for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++)
@@ -156,12 +168,12 @@ static bool holds_next(struct turn *turn, struct err *err)
     if (!touched || !duty_acts(turn, DUTY_timers))
         return true;
     if (PLANT(wake_forgotten))
-        return engine->next_time = INT64_MAX, true;
+        return engine->backlog->next_time = INT64_MAX, true;
     struct hold *first;
     size_t n;
     if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, INT64_MAX, 1, &first, &n, err))
         return false;
-    engine->next_time = n ? first[0].key : INT64_MAX;
+    engine->backlog->next_time = n ? first[0].key : INT64_MAX;
     return true;
 }
 
@@ -221,12 +233,12 @@ static void changes_lanes_and_slots(struct turn *turn)
     struct changes *c = &turn->changes;
     const struct engine *engine = turn->engine;
     MAP_EACH (&turn->slice->lanes, e) {
-        const struct lane *lane = e->value, *known = map_find(&engine->lanes, e->key);
+        const struct lane *lane = e->value, *known = map_find(&engine->cache->lanes, e->key);
         if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= engine->head.next_lane)
             *ARRAY_ADD(turn->arena, c->lanes) = lane;
     }
     MAP_EACH (&turn->slice->slots, e) {
-        const struct slot *slot = e->value, *known = map_find(&engine->slots, e->key);
+        const struct slot *slot = e->value, *known = map_find(&engine->cache->slots, e->key);
         bool new = slot->id >= engine->head.next_slot && slot->id < SLOT_NAMED;
         if (known && memcmp(slot, known, sizeof *slot) == 0 && !new)
             continue;
@@ -280,39 +292,39 @@ bool turn_commit(struct turn *turn, struct err *err)
     buf_init(&events, SIZE_MAX);
     struct store_head committed = { 0 };
     c->out_head = &committed;
-    if (turn->narrow && !changes_narrow(turn))
+    if (turn->narrow.is && !changes_narrow(turn))
         return false;
     if (!slice->n_events && changes_told(c))
         slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
     if (slice->n_events) {
         c->turn = slice->turn;
-        c->head.turn += !turn->narrow;
+        c->head.turn += !turn->narrow.is;
         c->head.seq += (int64_t)slice->n_events;
         c->head.time = c->time;
         pack_events(&events, slice->events, slice->n_events);
         c->events = buf_str(&events);
     }
-    if (!turn->narrow)
+    if (!turn->narrow.is)
         numbers_reserve(turn, &c->head);
-    c->numbers = !turn->narrow && c->head.next_task != engine->head.next_task && others_are_about(engine, turn->boot);
+    c->numbers = !turn->narrow.is && c->head.next_task != engine->head.next_task && peers_are_about(engine, turn->boot);
     int64_t before = clock_boot_us();
     int64_t last = engine->store->commit;
     bool ok =
         engine->store->ops->commit(engine->store, c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
     engine->wrote |= ok && engine->store->commit != last;
-    atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
+    atomic_fetch_add(&engine->tally->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
-    if (ok && turn->narrow) {
+    if (ok && turn->narrow.is) {
         narrow_committed(turn, &committed);
     } else if (ok) {
-        engine->went_back |= engine->head.incarnation != c->head.incarnation;
+        engine->shared->went_back |= engine->head.incarnation != c->head.incarnation;
         engine->head = c->head;
         engine->head.commit = engine->store->commit;
         if (committed.commit)
             memcpy(engine->head.hash, committed.hash, sizeof committed.hash);
-        engine->taken = engine->head;
-        engine->own = turn->own;
-        engine->own_seq = 0;
+        engine->shared->taken = engine->head;
+        engine->shared->own = turn->narrow.own;
+        engine->shared->own_seq = 0;
     }
     return ok;
 }
@@ -323,7 +335,7 @@ void turn_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     MAP_EACH (&turn->slice->lanes, e) {
-        struct lane *known = map_find(&engine->lanes, e->key);
+        struct lane *known = map_find(&engine->cache->lanes, e->key);
         tenant_lane_moved(engine, known, e->value);
         *known = *(struct lane *)e->value;
         if (known->id == 0)
@@ -338,7 +350,7 @@ void turn_follow(struct turn *turn)
     tokens_follow(turn);
     /* whoever read them before the commit reads them again */
     if (turn->changes.site.n)
-        atomic_fetch_add(&engine->site_version, 1);
+        atomic_fetch_add(&engine->site->version, 1);
     duties_commit(turn);
     expiry_commit(turn);
     seals_follow(turn);
@@ -348,26 +360,15 @@ void turn_follow(struct turn *turn)
 static void turn_count(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    atomic_fetch_add(&engine->n_commits, 1);
-    atomic_fetch_add(&engine->n_events, turn->slice->n_events);
-    atomic_fetch_add(&engine->n_granted, turn->n_granted);
-    atomic_fetch_add(&engine->n_finished, turn->n_finished);
-    atomic_fetch_add(&engine->n_lost, turn->n_lost);
-    atomic_fetch_add(&engine->n_narrow, turn->narrow);
+    atomic_fetch_add(&engine->tally->commits, 1);
+    atomic_fetch_add(&engine->tally->events, turn->slice->n_events);
+    atomic_fetch_add(&engine->tally->granted, turn->n_granted);
+    atomic_fetch_add(&engine->tally->finished, turn->n_finished);
+    atomic_fetch_add(&engine->tally->lost, turn->n_lost);
+    atomic_fetch_add(&engine->tally->narrow, turn->narrow.is);
     prune_follow(turn);
     for (size_t i = 0; i < turn->sealed.n && engine->config.logs; i++)
         logs_seal(engine->config.logs, turn->sealed.at[i].task, turn->sealed.at[i].grant);
-}
-
-/* Another server may have revoked the token since this one looked at it. */
-static bool token_refused(struct turn *turn, struct command *command)
-{
-    const struct engine *engine = turn->engine;
-    if (!command->token || engine->store->exclusive || PLANT(revoked_trusted))
-        return false;
-    if (map_find(&engine->tokens.by_id, (uint64_t)command->token))
-        return false;
-    return !turn_refuse(turn, command, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
 }
 
 /* --- one turn --- */
@@ -377,33 +378,33 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     size_t n = *n_commands;
-    engine->narrow = turn->narrow ? turn : NULL;
+    engine->shared->narrow = turn->narrow.is ? turn : NULL;
     engine->turn = turn;
     needs_expect(turn, commands, n);
     int64_t before = clock_boot_us();
     if (!store->ops->begin(store, err))
         return false;
     turn->begun = true;
-    atomic_fetch_add(&engine->begin_us, (uint64_t)(clock_boot_us() - before));
-    if (!others_follow(turn, err)) {
+    atomic_fetch_add(&engine->tally->begin_us, (uint64_t)(clock_boot_us() - before));
+    if (!peers_follow(turn, err)) {
         store->ops->rollback(store);
         return false;
     }
-    if (engine->gathers && !turn->narrow) { /* what came while others had the lock */
+    if (engine->shared->gathers && !turn->narrow.is) { /* what came while others had the lock */
         *n_commands = thread_gather(engine, commands, n);
         if (*n_commands > n)
             needs_expect(turn, commands + n, *n_commands - n);
         n = *n_commands;
-        engine->gathers = false;
+        engine->shared->gathers = false;
     }
-    if (turn->narrow && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot)))
+    if (turn->narrow.is && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot)))
         turn_widen(turn);
-    if (engine->cancels_left && !turn->narrow)
+    if (engine->shared->cancels_left && !turn->narrow.is)
         endings_tell(turn);
-    if (!turn->narrow)
+    if (!turn->narrow.is)
         leases_expire(turn);
     executors_watch(turn);
-    if (!turn->narrow) {
+    if (!turn->narrow.is) {
         holds_lift(turn);
         schedules_fire(turn);
         revisions_left(turn);
@@ -421,7 +422,7 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
         if (command->kind != CMD_POLL || command->err.code)
             turn_answer(turn, command);
     }
-    if (!turn->narrow) {
+    if (!turn->narrow.is) {
         duties_run(turn);
         archives_removing(turn);
         lanes_resume(turn);
@@ -445,9 +446,9 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything anew.
      */
     struct err unread = { 0 };
-    if (!holds_next(turn, &unread) || (turn->schedules_changed && !schedules_load(engine, &unread))) {
-        engine->stale = true;
-        engine->next_time = 0;
+    if (!holds_next(turn, &unread) || (turn->archives->schedules_changed && !schedules_load(engine, &unread))) {
+        engine->shared->stale = true;
+        engine->backlog->next_time = 0;
     }
     return true;
 }

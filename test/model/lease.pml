@@ -133,7 +133,7 @@ inline consistent(t) /* a lease lives exactly while the task executes, and it is
 #endif
 }
 
-/* --- src/engine/leases.c: attempt_over, leases_expire; polls.c: grant_undo --- */
+/* --- src/engine/leases.c: attempt_over, leases_expire; poll.c: grant_undo --- */
 inline attempt_over(t, result)
 {
     if
@@ -182,7 +182,7 @@ inline expire(t)
     consistent(t);
 }
 
-/* --- src/engine/finish.c: finish_judge, late_return, finish_items --- */
+/* --- src/engine/command/finish.c: finish_judge, late_return, finish_items --- */
 inline effect(t, g, result)
 {
 #ifdef CHECK_NEWEST
@@ -246,7 +246,7 @@ inline finish(t, g, result)
     consistent(t);
 }
 
-/* --- src/engine/polls.c: renew_all, lease_revive, poll_seq, claims_run, polls_commit --- */
+/* --- src/engine/command/poll.c: renew_all, lease_revive, poll_seq, claims_run, polls_commit --- */
 inline renew(e, t, g, finished)
 {
     if
@@ -547,7 +547,7 @@ proctype trouble()
     od
 }
 
-proctype person() /* src/engine/orders.c: cmd_cancel, core/settle.c: task_stop */
+proctype person() /* src/engine/command/operate.c: command_cancel, core/settle.c: task_stop */
 {
     byte t;
     do

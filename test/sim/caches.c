@@ -2,13 +2,17 @@
  * others did. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "core/why.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/grants.h"
+#include "engine/waiters.h"
 #include "world.h"
 
 static void lanes_same(struct world *w, const struct engine *engine)
 {
     MAP_EACH (&w->store->lanes, l) {
-        const struct lane *row = l->value, *kept = map_find(&engine->lanes, l->key);
+        const struct lane *row = l->value, *kept = map_find(&engine->cache->lanes, l->key);
         bool same = kept && kept->kind == row->kind && kept->last_vt == row->last_vt &&
                     kept->paused_since == row->paused_since &&
                     memcmp(kept->counts, row->counts, sizeof row->counts) == 0 && str_eq(kept->name, row->name) &&
@@ -21,22 +25,22 @@ static void lanes_same(struct world *w, const struct engine *engine)
 static void slots_same(struct world *w, const struct engine *engine)
 {
     MAP_EACH (&w->store->slots, s) {
-        const struct slot *row = s->value, *kept = map_find(&engine->slots, s->key);
+        const struct slot *row = s->value, *kept = map_find(&engine->cache->slots, s->key);
         bool same = kept ? kept->limit == row->limit && kept->used == row->used && kept->waiting == row->waiting
                          : slot_is_empty(row);
         if (!same)
             world_fail(w, "a server has another slot in memory than the store", row->id);
         bool open = row->waiting > 0 && row->used < row->limit;
-        if (open != (map_find(&engine->slots_open, s->key) != NULL))
+        if (open != (map_find(&engine->slots->open, s->key) != NULL))
             world_fail(w, "a server doesn't know which slots are open", row->id);
     }
     MAP_EACH (&w->store->classes, c)
-        if (!map_find(&engine->classes, c->key))
+        if (!map_find(&engine->cache->classes, c->key))
             world_fail(w, "a server doesn't know a class", (int64_t)c->key);
-    MAP_EACH (&engine->slots, s)
+    MAP_EACH (&engine->cache->slots, s)
         if (!map_find(&w->store->slots, s->key) && (engine->store->exclusive || !slot_is_empty(s->value)))
             world_fail(w, "a server has a slot in memory that the store doesn't have", (int64_t)s->key);
-    if (engine->classes.n != w->store->classes.n)
+    if (engine->cache->classes.n != w->store->classes.n)
         world_fail(w, "a server has more classes in memory than the store", 0);
 }
 
@@ -44,7 +48,7 @@ static void executors_same(struct world *w, const struct engine *engine)
 {
     MAP_EACH (&w->store->executors, e) {
         const struct executor *row = e->value;
-        const struct known_executor *known = map_find(&engine->executors, e->key);
+        const struct known_executor *known = map_find(&engine->cache->executors, e->key);
         bool same = known && known->row.state == row->state && known->row.slots == row->slots &&
                     str_eq(known->row.host, row->host) && known->row.registered == row->registered &&
                     known->row.n_labels == row->n_labels;
@@ -70,7 +74,7 @@ static void archives_same(struct world *w, const struct engine *engine)
 {
     MAP_EACH (&w->store->archives, a) {
         const struct archive *row = a->value;
-        const struct known_archive *known = map_find(&engine->archives, a->key);
+        const struct known_archive *known = map_find(&engine->cache->archives, a->key);
         bool same = known && known->row.next == row->next && known->row.youngest == row->youngest &&
                     known->row.removed == row->removed && known->row.definition == row->definition &&
                     known->row.n_lock_shared == row->n_lock_shared &&
@@ -87,7 +91,7 @@ static void archives_same(struct world *w, const struct engine *engine)
             next = w->store->schedules[i].next;
         n += w->store->schedules[i].next < INT64_MAX;
     }
-    if (schedules_next(engine) != next || engine->schedules.n != n)
+    if (schedules_next(engine) != next || engine->schedules->due.n != n)
         world_fail(w, "a server has other schedules in memory than the store", 0);
 }
 
@@ -98,7 +102,7 @@ static void lives_same(struct world *w, const struct engine *engine)
         const struct attempt *is = &w->store->attempts[i];
         if (is->finished)
             continue;
-        const struct live *live = map_find(&engine->lives, (uint64_t)is->task);
+        const struct active_grant *live = map_find(&engine->grants->active, (uint64_t)is->task);
         n++;
         if (!live || live->attempt.grant != is->grant)
             world_fail(w, "a server doesn't know of a grant", is->task);
@@ -111,7 +115,7 @@ static void lives_same(struct world *w, const struct engine *engine)
         if (!live->deadline.pos)
             world_fail(w, "a server doesn't watch a lease", is->task);
     }
-    if (engine->lives.n != n)
+    if (engine->grants->active.n != n)
         world_fail(w, "a server takes a grant for live that isn't", 0);
 }
 
@@ -121,9 +125,9 @@ void admits_note(struct world *w, bool plain)
     size_t left = 0;
     for (size_t i = 0; i < engine->slice.n_slots_todo; i++)
         /* else nobody is in it any more */
-        left += map_find(&engine->slots, (uint64_t)slice_slot_left(&engine->slice, i)) != NULL;
-    w->admits_due = engine->slots_left.n > 0 || (!plain && left > 0);
-    if (!engine->slots_left.n && !left)
+        left += map_find(&engine->cache->slots, (uint64_t)slice_slot_left(&engine->slice, i)) != NULL;
+    w->admits_due = engine->slots->left.n > 0 || (!plain && left > 0);
+    if (!engine->slots->left.n && !left)
         return;
     MARK(w, admit_batches);
     w->admits_left = w->boot;

@@ -9,8 +9,7 @@
  *   - a lane's bytes of logs are those of its tasks that haven't been pruned. */
 #include <string.h>
 
-#include "core/task_state.h"
-#include "engine/turn.h"
+#include "engine/tenants.h"
 #include "world.h"
 
 #define RED "red"

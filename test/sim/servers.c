@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/shared/shared.h"
 #include "world.h"
 
 enum { BOUND_MS = 5000, READ_MS = 1500, WELL_MS = 2000 };
@@ -181,7 +181,7 @@ static const struct duty *duty_row(const struct world *w, enum duty_kind duty)
 
 static int64_t duty_sure(const struct world *w, const struct server *s, enum duty_kind duty)
 {
-    return s->engine ? coord_epoch(s->engine->coord, duty, w->boot + s->boot_ahead) : 0;
+    return s->engine ? coord_epoch(s->engine->shared->coord, duty, w->boot + s->boot_ahead) : 0;
 }
 
 void duty_under(struct world *w, struct command *command, enum duty_kind duty, int *out_server)
@@ -199,12 +199,13 @@ void duty_under(struct world *w, struct command *command, enum duty_kind duty, i
 
 bool duty_had(const struct world *w, enum duty_kind duty)
 {
-    return !several(w) || coord_holds(w->at->engine->coord, duty);
+    return !several(w) || coord_holds(w->at->engine->shared->coord, duty);
 }
 
 bool duty_acted(const struct world *w, enum duty_kind duty)
 {
-    return !several(w) || (duty_had(w, duty) && w->at->epochs[duty] == w->at->engine->coord->rows[duty].duty.epoch);
+    return !several(w) ||
+           (duty_had(w, duty) && w->at->epochs[duty] == w->at->engine->shared->coord->rows[duty].duty.epoch);
 }
 
 /* After a turn: w->duties is as it was before it. */
@@ -224,7 +225,9 @@ static void check_duties(struct world *w)
             trace(w, "  %s takes %s, epoch %lld", s->name, engine_duty_name((enum duty_kind)k), (long long)epoch);
         if (epoch > was && was && !str_eq(row->holder, w->duties[k].holder))
             MARK(w, duty_taken);
-        int64_t own = s->engine && coord_holds(s->engine->coord, (size_t)k) ? s->engine->coord->rows[k].duty.epoch : 0;
+        int64_t own = s->engine && coord_holds(s->engine->shared->coord, (size_t)k)
+                          ? s->engine->shared->coord->rows[k].duty.epoch
+                          : 0;
         if (s->epochs[k] && own != s->epochs[k])
             MARK(w, duty_back);
         s->epochs[k] = own;
@@ -265,7 +268,7 @@ static void check_sole(struct world *w)
 void turn_before(struct world *w)
 {
     struct memport *port = w->at->port;
-    w->anew = w->at->engine->stale || w->at->engine->head.incarnation != w->store->head.incarnation;
+    w->anew = w->at->engine->shared->stale || w->at->engine->head.incarnation != w->store->head.incarnation;
     w->at->overtaken = false;
     w->seq_before = w->store->head.seq;
     w->commit_before = w->store->head.commit;
@@ -307,22 +310,22 @@ void turn_after(struct world *w, struct command **commands, size_t n, bool ok)
         MARK(w, answer_lost);
     if (s->port->too_far)
         MARK(w, too_far);
-    if (s->engine->n_narrow > s->narrow_before)
+    if (s->engine->tally->narrow > s->narrow_before)
         MARK(w, narrow);
-    if (s->engine->n_widened > s->widened_before)
+    if (s->engine->tally->widened > s->widened_before)
         MARK(w, widened);
-    s->narrow_before = s->engine->n_narrow;
-    s->widened_before = s->engine->n_widened;
+    s->narrow_before = s->engine->tally->narrow;
+    s->widened_before = s->engine->tally->widened;
     check_under(w, commands, n);
     check_duties(w);
     if (w->store->head.seq > w->seq_before)
         hints_send(w);
-    if (!ok || s->engine->stale) {
+    if (!ok || s->engine->shared->stale) {
         s->well_since = w->boot;
         return;
     }
     check_caches(w);
-    s->seen_commit = s->engine->taken.commit;
+    s->seen_commit = s->engine->shared->taken.commit;
     for (size_t i = 0; i < n; i++)
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code)
             read_begin(w, s->engine->head.commit, s->index);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/turn.h"
+#include "engine/waiters.h"
 
 static void engine_up(struct rig *rig)
 {

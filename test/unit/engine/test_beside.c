@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coord/coord.h"
-#include "engine/turn.h"
 #include "pair.h"
 
 static struct {

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/tenants.h"
+#include "engine/tokens.h"
 #include "rig.h"
 
 #define RIG(name) \
@@ -58,7 +60,7 @@ static void test_a_pruned_task_that_is_retried_is_pruned_again(void **state)
     assert_int_equal(rig_order(&rig, CMD_RETRY, id), ERR_none);
     run(&rig, e, 5);
     assert_false(rig_task(&rig, id).marks & MARK_PRUNED);
-    const struct lane *lane = map_find(&rig.engine->lanes, (uint64_t)rig_task(&rig, id).lane + 1);
+    const struct lane *lane = map_find(&rig.engine->cache->lanes, (uint64_t)rig_task(&rig, id).lane + 1);
     assert_int_equal(lane->log_bytes, 75); /* those of the removed log aren't among them */
     rig_pass(&rig, 10000);
     struct command *again = prune(&rig, rig.wall - 1000, false);
@@ -210,7 +212,7 @@ static void test_tokens_take_no_more_memory_with_each_change(void **state)
         struct command *revoke = rig_new(&rig, CMD_TOKEN_REVOKE);
         revoke->in.token_revoke.name = STR("short");
         assert_int_equal(rig_one(&rig, revoke)->err.code, ERR_none);
-        size_t now = rig.engine->arena.used_bytes + rig.engine->tokens.by_id.n;
+        size_t now = rig.engine->arena.used_bytes + rig.engine->tokens->by_id.n;
         if (i == 0)
             before = now;
         assert_true(now <= before);
@@ -255,11 +257,11 @@ static void test_a_year_of_tokens_and_keys_leaves_no_more_than_a_month(void **st
         if (day == 35) { /* a key lives for 31 days */
             keys = rows_of(&rig, "idempotency");
             tokens = rows_of(&rig, "token");
-            bytes = rig.engine->arena.used_bytes + rig.engine->cache_arena.used_bytes + rig.engine->tokens.by_id.n;
+            bytes = rig.engine->arena.used_bytes + rig.engine->cache->arena.used_bytes + rig.engine->tokens->by_id.n;
         }
         arena_reset(&rig.arena);
     }
-    size_t bytes_now = rig.engine->arena.used_bytes + rig.engine->cache_arena.used_bytes + rig.engine->tokens.by_id.n;
+    size_t bytes_now = rig.engine->arena.used_bytes + rig.engine->cache->arena.used_bytes + rig.engine->tokens->by_id.n;
     assert_true(keys > 0 && tokens > 0);
     assert_true(rows_of(&rig, "idempotency") <= keys + keys / 10);
     assert_true(rows_of(&rig, "token") <= tokens + tokens / 10 + 1);

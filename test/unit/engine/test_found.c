@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/definition.h"
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/tenants.h"
 #include "rig.h"
 
 #define RIG(rig) \

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model.h"
-#include "engine/definition.h"
-#include "engine/turn.h"
+#include "engine/tenants.h"
 #include "rig.h"
 
 enum { MANY = 12, NAME_MAX_CHARS = 16 };

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "asking.h"
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/waiters.h"
 #include "rig.h"
 
 #define RIG(name) \
@@ -45,7 +46,7 @@ static void test_a_key_leaves_nothing_when_nobody_is_in_it(void **state)
         done(&rig, e);
         assert_int_equal(ask(&rig, "SELECT count(*) FROM slot"), 0);
     }
-    assert_int_equal(rig.engine->slots.n + rig.engine->slots_empty.n, 0);
+    assert_int_equal(rig.engine->cache->slots.n + rig.engine->slots->empty.n, 0);
 }
 
 /* Two of one key never run at once, whether the slot was there all the time or not. */
@@ -110,7 +111,7 @@ static void test_a_semaphore_that_nobody_has_set_goes(void **state)
             ended(&rig, e, 100);
             assert_int_equal(ask(&rig, "SELECT count(*) FROM slot"), 0);
         }
-        assert_int_equal(rig.engine->slots.n + rig.engine->slot_names.n, 0);
+        assert_int_equal(rig.engine->cache->slots.n + rig.engine->cache->slot_names.n, 0);
         int64_t now = ENQUEUE(&rig, "now sem=same", "other sem=s1");
         if (restarts)
             rig_restart(&rig);
@@ -153,8 +154,8 @@ static void test_a_class_that_nobody_needs_goes(void **state)
                 hours(&rig, 2);
         }
         assert_int_equal(ask(&rig, "SELECT count(*) FROM class"), 0);
-        assert_int_equal(rig.engine->classes.n + rig.engine->class_keys.n, 0);
-        assert_true(rig.engine->n_serving <= 64);
+        assert_int_equal(rig.engine->cache->classes.n + rig.engine->cache->class_keys.n, 0);
+        assert_true(rig.engine->served->n <= 64);
         if (restarts)
             rig_restart(&rig);
         int64_t e = rig_executor(&rig, "e", "pull-request:1"), x = rig_executor(&rig, "x", "pull-request:0");
@@ -210,7 +211,7 @@ static void test_an_executor_silent_for_thirty_days_goes(void **state)
         rig_pass(&rig, DAY), rig_poll(&rig, here, 0);
     rig_pass(&rig, 2 * HOUR);
     assert_int_equal(ask(&rig, "SELECT count(*) FROM executor"), 1);
-    assert_int_equal(rig.engine->executors.n, 1);
+    assert_int_equal(rig.engine->cache->executors.n, 1);
     assert_int_equal(rig_poll(&rig, gone, 1)->err.code, ERR_not_found); /* it registers again, and is another one */
     assert_true(rig_executor(&rig, "gone", NULL) > here);
     assert_int_equal(rig_poll(&rig, paused, 1)->err.code, ERR_not_found);
@@ -257,14 +258,14 @@ static void test_registering_again_takes_no_more_memory(void **state)
     size_t before = 0;
     for (int i = 0; i < 100; i++) {
         rig_executor(&rig, "e", i % 2 ? "os:linux" : "os:hurd");
-        size_t now = rig.engine->arena.used_bytes + rig.engine->cache_arena.used_bytes;
+        size_t now = rig.engine->arena.used_bytes + rig.engine->cache->arena.used_bytes;
         if (i == 1)
             before = now;
         if (i > 1)
             assert_true(now <= before);
-        assert_true(rig.engine->n_texts_old <= 1);
+        assert_true(rig.engine->cache->texts_old.n <= 1);
     }
-    assert_int_equal(rig.engine->executor_names.n, 1);
+    assert_int_equal(rig.engine->cache->executor_names.n, 1);
 }
 
 /* --- two servers --- */
@@ -294,7 +295,7 @@ static void test_what_another_server_has_removed_is_made_again(void **state)
         }
         assert_int_equal(ask(&a, "SELECT count(*) FROM class"), 0);
         assert_int_equal(ask(&a, "SELECT count(*) FROM slot WHERE name = 's'"), 0);
-        assert_int_equal(a.engine->classes.n, 0);
+        assert_int_equal(a.engine->cache->classes.n, 0);
         rig_turn(&b, NULL, 0);
     }
     assert_int_equal(ask(&a, "SELECT count(*) FROM spec WHERE class_key = ''"), 0);

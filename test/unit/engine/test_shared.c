@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coord/coord.h"
-#include "engine/definition.h"
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
 #include "pair.h"
 
 /* Faults of a store: its table of operations with one of them replaced. */
@@ -205,7 +205,7 @@ static void test_small_tables_read_anew_take_no_memory(void **state)
     for (int i = 0; i < ROUNDS; i++) {
         connections_end();
         rig_turn(&pair.a, NULL, 0);
-        size_t now = pair.a.engine->arena.used_bytes + pair.a.engine->cache_arena.used_bytes;
+        size_t now = pair.a.engine->arena.used_bytes + pair.a.engine->cache->arena.used_bytes;
         if (i == 3)
             before = now;
         if (i > 3 && now > before + 20000)

@@ -17,7 +17,12 @@
 #include <unistd.h>
 
 #include "asking.h"
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/tenants.h"
+#include "engine/tokens.h"
+#include "engine/waiters.h"
 #include "rig.h"
 
 #define HOUR INT64_C(3600000)
@@ -80,21 +85,21 @@ static void count_add(void *context, const char *name)
 static void counts_of_engine(const struct engine *engine, struct measure *m)
 {
     size_t polls = 0;
-    for (const struct list_node *at = engine->parked.first; at; at = at->next)
+    for (const struct list_node *at = engine->polls->parked.first; at; at = at->next)
         polls++;
     const struct {
         const char *name;
         size_t n;
     } kept[] = {
-        { "slots in memory", engine->slots.n },
-        { "their names", engine->slot_names.n },
-        { "empty slots", engine->slots_empty.n },
-        { "executors in memory", engine->executors.n },
-        { "their names in memory", engine->executor_names.n },
-        { "grants in memory", engine->lives.n },
-        { "classes in memory", engine->classes.n },
-        { "places of classes", engine->n_serving },
-        { "tokens in memory", engine->tokens.by_id.n },
+        { "slots in memory", engine->cache->slots.n },
+        { "their names", engine->cache->slot_names.n },
+        { "empty slots", engine->slots->empty.n },
+        { "executors in memory", engine->cache->executors.n },
+        { "their names in memory", engine->cache->executor_names.n },
+        { "grants in memory", engine->grants->active.n },
+        { "classes in memory", engine->cache->classes.n },
+        { "places of classes", engine->served->n },
+        { "tokens in memory", engine->tokens->by_id.n },
         { "polls that wait", polls },
     };
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
@@ -133,10 +138,10 @@ static struct measure measure(struct soak *soak)
     rig_turn(&soak->rig, NULL, 0); /* so that the rig has forgotten the last command */
     rig_turn(&soak->rig, NULL, 0);
     arena_release(&soak->rig.arena);
-    if (!soak->rig.engine->parked.first)
+    if (!soak->rig.engine->polls->parked.first)
         arena_release(&soak->polls);
     m.sqlite = (size_t)sqlite3_memory_used();
-    m.heap = heap_taken() - soak->before - m.sqlite - TASKS_RECENT * sizeof *soak->rig.engine->recent;
+    m.heap = heap_taken() - soak->before - m.sqlite - TASKS_RECENT * sizeof *soak->rig.engine->cache->recent;
     ask_tables(&soak->rig, count_add, &m);
     assert_true(m.n > 20);
     for (size_t i = 0; i < m.n; i++) {
@@ -211,7 +216,7 @@ static void poll_waits(struct soak *soak, int64_t executor)
     poll->arena = &soak->polls;
     poll->in.poll.wait_ms = 1000;
     rig_one(&soak->rig, poll);
-    assert_non_null(soak->rig.engine->parked.first);
+    assert_non_null(soak->rig.engine->polls->parked.first);
 }
 
 static void prune_old(struct rig *rig)

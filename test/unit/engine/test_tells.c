@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/model.h"
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/grants.h"
 #include "rig.h"
 
 enum { MANY = 12 };
@@ -271,7 +271,7 @@ static void heard(struct rig *rig, int64_t first, size_t n)
 static size_t active(struct rig *rig)
 {
     size_t n = 0;
-    MAP_EACH (&rig->engine->executors, e)
+    MAP_EACH (&rig->engine->cache->executors, e)
         n += ((const struct known_executor *)e->value)->row.state == EXECUTOR_ACTIVE;
     return n;
 }
@@ -441,11 +441,11 @@ static void test_no_turn_grows_with_executors_that_are_heard(void **state)
         heard(&a, id, n);
         a.boot += 1500;
         bytes[i] = rig_follow(&a, engine_seq(a.engine)).bytes;
-        assert_int_equal(a.engine->spoken.n, 0);
+        assert_int_equal(a.engine->grants->spoken.n, 0);
         b.boot = a.boot + 1000; /* and the other one hears of all of them */
         rig_turn(&b, NULL, 0);
         for (size_t k = 0; k < n; k++) {
-            const struct known_executor *known = map_find(&b.engine->executors, (uint64_t)id + k);
+            const struct known_executor *known = map_find(&b.engine->cache->executors, (uint64_t)id + k);
             assert_int_equal(known->told, b.boot);
         }
         rig_close(&b);

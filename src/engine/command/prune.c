@@ -7,7 +7,11 @@
  * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a
  * dependent that hasn't ended) is left alone. What a crash between the commit and the removal of a log leaves is found
  * by whoever has the duty next (api/retention.c). */
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/expiry.h"
+#include "engine/grants.h"
+#include "engine/tenants.h"
 
 static bool wanted_still(struct turn *turn, struct node *node)
 {
@@ -42,7 +46,7 @@ static int64_t log_bytes_of(struct turn *turn, const struct node *node)
     return bytes;
 }
 
-void cmd_prune(struct turn *turn, struct command *command)
+void command_prune(struct turn *turn, struct command *command)
 {
     struct store *store = turn->engine->store;
     struct str name = command->in.prune.lane;

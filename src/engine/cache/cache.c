@@ -7,7 +7,13 @@
  * those of classes, slots and executors have memory of their own, since these come and go. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "core/why.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/grants.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 #include "store/row_copy.h"
 
 static struct str parts_join(struct arena *arena, const struct str *parts, size_t n)
@@ -35,14 +41,14 @@ static struct str keyed(struct arena *arena, struct str tenant, struct str name)
 
 static struct lane *lane_put(struct engine *engine, const struct lane *row)
 {
-    struct lane *lane = ARENA_NEW(&engine->cache_arena, struct lane);
+    struct lane *lane = ARENA_NEW(&engine->cache->arena, struct lane);
     *lane = *row;
-    lane->tenant = str_dup(&engine->cache_arena, row->tenant);
-    lane->name = str_dup(&engine->cache_arena, row->name);
-    lane->paused_by = str_dup(&engine->cache_arena, row->paused_by);
-    lane->paused_reason = str_dup(&engine->cache_arena, row->paused_reason);
-    map_put(&engine->lanes, (uint64_t)lane->id + 1, lane);
-    smap_put(&engine->lane_names, keyed(&engine->cache_arena, lane->tenant, lane->name), lane);
+    lane->tenant = str_dup(&engine->cache->arena, row->tenant);
+    lane->name = str_dup(&engine->cache->arena, row->name);
+    lane->paused_by = str_dup(&engine->cache->arena, row->paused_by);
+    lane->paused_reason = str_dup(&engine->cache->arena, row->paused_reason);
+    map_put(&engine->cache->lanes, (uint64_t)lane->id + 1, lane);
+    smap_put(&engine->cache->lane_names, keyed(&engine->cache->arena, lane->tenant, lane->name), lane);
     tenant_lane_made(engine, lane);
     return lane;
 }
@@ -50,14 +56,14 @@ static struct lane *lane_put(struct engine *engine, const struct lane *row)
 struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name)
 {
     if (str_eqz(name, "all"))
-        return map_find(&turn->engine->lanes, 1);
-    return smap_find(&turn->engine->lane_names, keyed(turn->arena, tenant, name));
+        return map_find(&turn->engine->cache->lanes, 1);
+    return smap_find(&turn->engine->cache->lane_names, keyed(turn->arena, tenant, name));
 }
 
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind)
 {
-    if (turn->narrow)
-        return turn_widen(turn), map_find(&turn->engine->lanes, 1);
+    if (turn->narrow.is)
+        return turn_widen(turn), map_find(&turn->engine->cache->lanes, 1);
     struct lane row = { .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name };
     struct lane *lane = lane_put(turn->engine, &row);
     slice_lane(turn->slice, lane->id); /* so that it is written */
@@ -73,7 +79,7 @@ struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str nam
 static const struct lane *rows_lane(void *owner, int64_t id)
 {
     struct engine *engine = owner;
-    struct lane *lane = map_find(&engine->lanes, (uint64_t)id + 1);
+    struct lane *lane = map_find(&engine->cache->lanes, (uint64_t)id + 1);
     ASSERT(lane);
     lane->quota = tenant_quota(engine, lane->tenant); /* as it is configured now */
     return lane;
@@ -106,51 +112,52 @@ static struct task_class *class_put(struct engine *engine, const struct task_cla
     for (size_t k = 0; k < row->n_labels; k++)
         labels[k] = (struct label){ text_keep(&at, row->labels[k].name), text_keep(&at, row->labels[k].value) };
     class_->labels = labels;
-    for (i = engine->index_low; i < engine->n_indexes && engine->indexes[i];)
+    for (i = engine->cache->index_low; i < engine->cache->n_indexes && engine->cache->indexes[i];)
         i++;
-    if (i == engine->n_indexes) {
-        engine->n_indexes = 2 * i + 16;
-        engine->indexes = mem_realloc(engine->indexes, engine->n_indexes * sizeof *engine->indexes);
-        memset(engine->indexes + i, 0, (engine->n_indexes - i) * sizeof *engine->indexes);
+    if (i == engine->cache->n_indexes) {
+        engine->cache->n_indexes = 2 * i + 16;
+        engine->cache->indexes =
+            mem_realloc(engine->cache->indexes, engine->cache->n_indexes * sizeof *engine->cache->indexes);
+        memset(engine->cache->indexes + i, 0, (engine->cache->n_indexes - i) * sizeof *engine->cache->indexes);
     }
-    engine->indexes[i] = true;
-    engine->index_low = i + 1;
+    engine->cache->indexes[i] = true;
+    engine->cache->index_low = i + 1;
     class_->index = i;
     class_->used = engine->boot;
-    map_put(&engine->classes, (uint64_t)class_->id, class_);
-    smap_put(&engine->class_keys, class_->key, class_);
+    map_put(&engine->cache->classes, (uint64_t)class_->id, class_);
+    smap_put(&engine->cache->class_keys, class_->key, class_);
     served_class_made(engine, class_);
     return class_;
 }
 
 void cache_class_drop(struct engine *engine, int64_t id)
 {
-    struct task_class *class_ = map_take(&engine->classes, (uint64_t)id);
+    struct task_class *class_ = map_take(&engine->cache->classes, (uint64_t)id);
     if (!class_)
         return;
-    if (smap_find(&engine->class_keys, class_->key) == class_)
-        smap_take(&engine->class_keys, class_->key);
+    if (smap_find(&engine->cache->class_keys, class_->key) == class_)
+        smap_take(&engine->cache->class_keys, class_->key);
     served_class_gone(engine, class_);
-    MAP_EACH (&engine->executors, e) {
+    MAP_EACH (&engine->cache->executors, e) {
         struct known_executor *known = e->value;
         if (class_->index < known->n_fits)
             known->fits[class_->index] = 0;
     }
-    engine->indexes[class_->index] = false;
-    if (class_->index < engine->index_low)
-        engine->index_low = class_->index;
+    engine->cache->indexes[class_->index] = false;
+    if (class_->index < engine->cache->index_low)
+        engine->cache->index_low = class_->index;
     mem_free(class_);
 }
 
 void cache_classes_drop(struct engine *engine)
 {
-    MAP_EACH (&engine->classes, e)
+    MAP_EACH (&engine->cache->classes, e)
         mem_free(e->value);
-    map_clear(&engine->classes);
-    smap_clear(&engine->class_keys);
-    if (engine->n_indexes)
-        memset(engine->indexes, 0, engine->n_indexes * sizeof *engine->indexes);
-    engine->index_low = 0;
+    map_clear(&engine->cache->classes);
+    smap_clear(&engine->cache->class_keys);
+    if (engine->cache->n_indexes)
+        memset(engine->cache->indexes, 0, engine->cache->n_indexes * sizeof *engine->cache->indexes);
+    engine->cache->index_low = 0;
 }
 
 /* Another server has removed some: those that are there are read, the others go. */
@@ -164,11 +171,11 @@ bool caches_classes_again(struct engine *engine, struct err *err)
     bool ok = store->ops->load_classes(store, &scratch, &classes, &n, err);
     for (size_t i = 0; ok && i < n; i++)
         map_put(&there, (uint64_t)classes[i]->id, classes[i]);
-    MAP_EACH (&engine->classes, e)
+    MAP_EACH (&engine->cache->classes, e)
         if (ok && !map_find(&there, e->key))
             cache_class_drop(engine, (int64_t)e->key);
     for (size_t i = 0; ok && i < n; i++)
-        if (!map_find(&engine->classes, (uint64_t)classes[i]->id))
+        if (!map_find(&engine->cache->classes, (uint64_t)classes[i]->id))
             class_put(engine, classes[i]);
     map_release(&there);
     arena_release(&scratch);
@@ -194,8 +201,8 @@ int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_
     for (size_t i = 0; i < def->n_labels; i++)
         key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name),
             STR_ARG(def->labels[i].value));
-    struct task_class *class_ = smap_find(&turn->engine->class_keys, key);
-    if (!class_ && turn->narrow)
+    struct task_class *class_ = smap_find(&turn->engine->cache->class_keys, key);
+    if (!class_ && turn->narrow.is)
         return turn_widen(turn), 0;
     if (!class_)
         class_ = class_new(turn, &(struct task_class){ .key = key,
@@ -210,16 +217,16 @@ int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_
 
 static bool rows_class_there(void *owner, int64_t class_id)
 {
-    return map_find(&((struct engine *)owner)->classes, (uint64_t)class_id) != NULL;
+    return map_find(&((struct engine *)owner)->cache->classes, (uint64_t)class_id) != NULL;
 }
 
 /* By its key there may be one already, under another number: whoever made the next task of that kind has made it. */
 static int64_t rows_class_make(void *owner, int64_t class_id, struct str key)
 {
     struct engine *engine = owner;
-    struct task_class *class_ = key.len ? smap_find(&engine->class_keys, key) : NULL, row;
-    if (!class_ && engine->narrow)
-        return turn_widen(engine->narrow), class_id;
+    struct task_class *class_ = key.len ? smap_find(&engine->cache->class_keys, key) : NULL, row;
+    if (!class_ && engine->shared->narrow)
+        return turn_widen(engine->shared->narrow), class_id;
     if (!class_ && !key.len) { /* one of an older store, which stays */
         engine->turn->slice->failed =
             !err_set(engine->turn->err, ERR_internal, "class %lld isn't there", (long long)class_id);
@@ -235,7 +242,7 @@ static int64_t rows_class_make(void *owner, int64_t class_id, struct str key)
 
 bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id)
 {
-    const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
+    const struct task_class *class_ = map_find(&engine->cache->classes, (uint64_t)class_id);
     size_t i = class_ ? class_->index : 0;
     if (!class_)
         return false;
@@ -267,9 +274,9 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
     slot->tenant = str_sub(key, 0, row->tenant.len);
     slot->name = str_sub(key, row->tenant.len + 1, key.len);
     slot->configured = slot->tenant.len && semaphore_is_configured(engine, slot->tenant, slot->name);
-    map_put(&engine->slots, (uint64_t)slot->id, slot);
+    map_put(&engine->cache->slots, (uint64_t)slot->id, slot);
     if (slot->id < SLOT_KEYED)
-        smap_put(&engine->slot_names, key, slot);
+        smap_put(&engine->cache->slot_names, key, slot);
     slot_note(engine, slot);
     tenant_slot_made(engine, slot);
     return slot;
@@ -277,34 +284,34 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
 
 void cache_slot_drop(struct engine *engine, int64_t id)
 {
-    struct slot *slot = map_take(&engine->slots, (uint64_t)id);
+    struct slot *slot = map_take(&engine->cache->slots, (uint64_t)id);
     if (!slot)
         return;
-    map_take(&engine->slots_open, (uint64_t)id);
-    map_take(&engine->slots_left, (uint64_t)id);
-    map_take(&engine->slots_empty, (uint64_t)id);
+    map_take(&engine->slots->open, (uint64_t)id);
+    map_take(&engine->slots->left, (uint64_t)id);
+    map_take(&engine->slots->empty, (uint64_t)id);
     struct str key = { slot->tenant.ptr, slot->tenant.len + 1 + slot->name.len };
-    if (id < SLOT_KEYED && smap_find(&engine->slot_names, key) == slot)
-        smap_take(&engine->slot_names, key);
+    if (id < SLOT_KEYED && smap_find(&engine->cache->slot_names, key) == slot)
+        smap_take(&engine->cache->slot_names, key);
     tenant_slot_gone(engine, slot);
     mem_free(slot);
 }
 
 void cache_slots_drop(struct engine *engine)
 {
-    MAP_EACH (&engine->slots, e)
+    MAP_EACH (&engine->cache->slots, e)
         mem_free(e->value);
-    map_clear(&engine->slots);
-    map_clear(&engine->slots_open);
-    map_clear(&engine->slots_left);
-    map_clear(&engine->slots_empty);
-    smap_clear(&engine->slot_names);
+    map_clear(&engine->cache->slots);
+    map_clear(&engine->slots->open);
+    map_clear(&engine->slots->left);
+    map_clear(&engine->slots->empty);
+    smap_clear(&engine->cache->slot_names);
 }
 
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit)
 {
     static struct slot none;
-    if (turn->narrow)
+    if (turn->narrow.is)
         return turn_widen(turn), &none;
     bool named = tenant.len && !str_eqz(name, SLOT_RUNNING); /* what is the site's stays, and is counted */
     int64_t id = named ? slot_of_name(turn->arena, tenant, name) : turn->head.next_slot++;
@@ -316,8 +323,8 @@ struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str nam
 
 struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name)
 {
-    struct slot *slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, STR(""), name));
-    return slot ? slot : smap_find(&turn->engine->slot_names, keyed(turn->arena, tenant, name));
+    struct slot *slot = smap_find(&turn->engine->cache->slot_names, keyed(turn->arena, STR(""), name));
+    return slot ? slot : smap_find(&turn->engine->cache->slot_names, keyed(turn->arena, tenant, name));
 }
 
 /* As it is now, and nobody else's until the turn is over: what waits for it too. */
@@ -343,7 +350,7 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
 static void rows_slot_open(void *owner, int64_t id, struct str tenant, const struct spec *spec)
 {
     struct engine *engine = owner;
-    if (map_find(&engine->slots, (uint64_t)id))
+    if (map_find(&engine->cache->slots, (uint64_t)id))
         return;
     struct str names = spec->semaphores, name = { 0 };
     if (id >= SLOT_KEYED)
@@ -357,29 +364,30 @@ static void rows_slot_open(void *owner, int64_t id, struct str tenant, const str
 static const struct slot *rows_slot(void *owner, int64_t id)
 {
     struct engine *engine = owner;
-    struct slot *slot = map_find(&engine->slots, (uint64_t)id);
+    struct slot *slot = map_find(&engine->cache->slots, (uint64_t)id);
     ASSERT(slot);
-    return engine->narrow ? slot_own(engine->narrow, slot) : slot;
+    return engine->shared->narrow ? slot_own(engine->shared->narrow, slot) : slot;
 }
 
 /* --- specs --- */
 
 void caches_trim(struct engine *engine)
 {
-    bool full = engine->specs.n >= SPECS_CACHED_MAX || engine->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX;
-    bool over = engine->hour_over && !PLANT(caches_kept);
+    bool full =
+        engine->cache->specs.n >= SPECS_CACHED_MAX || engine->cache->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX;
+    bool over = engine->cache->hour_over && !PLANT(caches_kept);
     if (full || over)
         caches_specs_drop(engine);
     if (over)
         definitions_drop(engine);
-    engine->hour_over = false;
+    engine->cache->hour_over = false;
 }
 
 void caches_specs_drop(struct engine *engine)
 {
-    map_clear(&engine->specs);
-    smap_clear(&engine->spec_texts);
-    arena_reset(&engine->spec_arena);
+    map_clear(&engine->cache->specs);
+    smap_clear(&engine->cache->spec_texts);
+    arena_reset(&engine->cache->spec_arena);
 }
 
 /* Names of semaphores, for who makes their slots again. */
@@ -387,16 +395,16 @@ static struct str semaphores_of(struct engine *engine, const struct task_def *de
 {
     if (!def->n_semaphores)
         return (struct str){ 0 };
-    return parts_join(&engine->spec_arena, def->semaphores, def->n_semaphores);
+    return parts_join(&engine->cache->spec_arena, def->semaphores, def->n_semaphores);
 }
 
 int64_t cache_spec_get(
     struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots)
 {
     struct engine *engine = turn->engine;
-    if (turn->widened)
+    if (turn->narrow.widened)
         return 0; /* nothing will come of it, and what it refers to may not be there */
-    const struct task_class *class_ = class_id ? map_find(&engine->classes, (uint64_t)class_id) : NULL;
+    const struct task_class *class_ = class_id ? map_find(&engine->cache->classes, (uint64_t)class_id) : NULL;
     struct str key = class_ ? class_->key : (struct str){ 0 };
     int64_t policy[4] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on, (int64_t)key.len };
     size_t head = sizeof policy + n_slots * sizeof *slots + key.len;
@@ -409,13 +417,13 @@ int64_t cache_spec_get(
     if (def->body.len)
         memcpy(bytes + head, def->body.ptr, def->body.len);
     struct str text = { bytes, head + def->body.len };
-    struct spec *spec = smap_find(&engine->spec_texts, text);
+    struct spec *spec = smap_find(&engine->cache->spec_texts, text);
     if (!spec) {
-        int64_t *ids = ARENA_ARRAY(&engine->spec_arena, int64_t, n_slots + 1);
+        int64_t *ids = ARENA_ARRAY(&engine->cache->spec_arena, int64_t, n_slots + 1);
         if (n_slots)
             memcpy(ids, slots, n_slots * sizeof *slots);
-        spec = ARENA_NEW(&engine->spec_arena, struct spec);
-        struct str kept = str_dup(&engine->spec_arena, text);
+        spec = ARENA_NEW(&engine->cache->spec_arena, struct spec);
+        struct str kept = str_dup(&engine->cache->spec_arena, text);
         *spec = (struct spec){ .id = spec_number(turn),
             .body = str_sub(kept, kept.len - def->body.len, kept.len),
             .attempts_max = def->attempts_max,
@@ -423,11 +431,11 @@ int64_t cache_spec_get(
             .retry_on = def->retry_on,
             .slots = ids,
             .n_slots = n_slots,
-            .slot_key = str_dup(&engine->spec_arena, def->concurrency),
+            .slot_key = str_dup(&engine->cache->spec_arena, def->concurrency),
             .semaphores = semaphores_of(engine, def),
             .class_key = str_sub(kept, head - key.len, head) };
-        map_put(&engine->specs, (uint64_t)spec->id, spec);
-        smap_put(&engine->spec_texts, kept, spec);
+        map_put(&engine->cache->specs, (uint64_t)spec->id, spec);
+        smap_put(&engine->cache->spec_texts, kept, spec);
         *ARRAY_ADD(turn->arena, turn->changes.specs) = spec;
     }
     return spec->id;
@@ -436,13 +444,13 @@ int64_t cache_spec_get(
 static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
 {
     struct engine *engine = owner;
-    struct spec *spec = map_find(&engine->specs, (uint64_t)id);
+    struct spec *spec = map_find(&engine->cache->specs, (uint64_t)id);
     if (spec)
         return spec;
-    spec = ARENA_NEW(&engine->spec_arena, struct spec);
-    if (!engine->store->ops->load_spec(engine->store, &engine->spec_arena, id, spec, err))
+    spec = ARENA_NEW(&engine->cache->spec_arena, struct spec);
+    if (!engine->store->ops->load_spec(engine->store, &engine->cache->spec_arena, id, spec, err))
         return NULL;
-    map_put(&engine->specs, (uint64_t)id, spec);
+    map_put(&engine->cache->specs, (uint64_t)id, spec);
     return spec;
 }
 
@@ -480,38 +488,39 @@ static void executor_own(struct known_executor *known, const struct executor *ro
 
 void caches_texts_free(struct engine *engine)
 {
-    for (size_t i = 0; i < engine->n_texts_old; i++)
-        mem_free(engine->texts_old[i]);
-    engine->n_texts_old = 0;
+    for (size_t i = 0; i < engine->cache->texts_old.n; i++)
+        mem_free(engine->cache->texts_old.at[i]);
+    engine->cache->texts_old.n = 0;
 }
 
 static void text_old(struct engine *engine, void *text)
 {
-    if (engine->n_texts_old == engine->cap_texts_old) {
-        engine->cap_texts_old = engine->cap_texts_old ? 2 * engine->cap_texts_old : 16;
-        engine->texts_old = mem_realloc(engine->texts_old, engine->cap_texts_old * sizeof *engine->texts_old);
+    if (engine->cache->texts_old.n == engine->cache->texts_old.cap) {
+        engine->cache->texts_old.cap = engine->cache->texts_old.cap ? 2 * engine->cache->texts_old.cap : 16;
+        engine->cache->texts_old.at = mem_realloc(
+            engine->cache->texts_old.at, engine->cache->texts_old.cap * sizeof *engine->cache->texts_old.at);
     }
-    engine->texts_old[engine->n_texts_old++] = text;
+    engine->cache->texts_old.at[engine->cache->texts_old.n++] = text;
 }
 
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row)
 {
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)row->id);
     pthread_mutex_lock(&engine->heard_lock);
     if (!known) {
         known = mem_alloc(sizeof *known);
         *known = (struct known_executor){ 0 };
-        map_put(&engine->executors, (uint64_t)row->id, known);
+        map_put(&engine->cache->executors, (uint64_t)row->id, known);
         tenant_executors_moved(engine, row, 1);
     } else {
         text_old(engine, known->texts); /* events of this turn may name it */
-        if (smap_find(&engine->executor_names, known->subject) == known)
-            smap_take(&engine->executor_names, known->subject);
+        if (smap_find(&engine->cache->executor_names, known->subject) == known)
+            smap_take(&engine->cache->executor_names, known->subject);
     }
     executor_own(known, row);
     if (known->fits)
         memset(known->fits, 0, known->n_fits);
-    smap_put(&engine->executor_names, known->subject, known);
+    smap_put(&engine->cache->executor_names, known->subject, known);
     crew_join(engine, known);
     pthread_mutex_unlock(&engine->heard_lock);
     return known;
@@ -519,13 +528,13 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
 
 void cache_executor_drop(struct engine *engine, int64_t id)
 {
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)id);
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)id);
     if (!known)
         return;
     pthread_mutex_lock(&engine->heard_lock);
-    map_take(&engine->executors, (uint64_t)id);
-    if (smap_find(&engine->executor_names, known->subject) == known)
-        smap_take(&engine->executor_names, known->subject);
+    map_take(&engine->cache->executors, (uint64_t)id);
+    if (smap_find(&engine->cache->executor_names, known->subject) == known)
+        smap_take(&engine->cache->executor_names, known->subject);
     known->row.state = EXECUTOR_LOST;
     crew_leave(engine, known);
     silence_forget(engine, known);
@@ -550,7 +559,7 @@ static struct str recent_text_keep(char **at, struct str s)
 
 static void recent_put(struct engine *engine, const struct task *row)
 {
-    struct recent *recent = &engine->recent[(size_t)row->id & (TASKS_RECENT - 1)];
+    struct recent *recent = &engine->cache->recent[(size_t)row->id & (TASKS_RECENT - 1)];
     if (row->name.len + row->variant.len + row->reason.len + row->unique.len > sizeof recent->text) {
         if (recent->row.id == row->id)
             recent->row.id = 0;
@@ -558,7 +567,7 @@ static void recent_put(struct engine *engine, const struct task *row)
     }
     char *at = recent->text;
     recent->row = *row;
-    recent->since = engine->recent_since;
+    recent->since = engine->cache->recent_since;
     recent->row.name = recent_text_keep(&at, row->name);
     recent->row.variant = recent_text_keep(&at, row->variant);
     recent->row.reason = recent_text_keep(&at, row->reason);
@@ -567,7 +576,7 @@ static void recent_put(struct engine *engine, const struct task *row)
 
 void recent_follow(struct turn *turn)
 {
-    if (!turn->engine->recent)
+    if (!turn->engine->cache->recent)
         return;
     MAP_EACH (&turn->slice->nodes, e) {
         const struct node *node = e->value;
@@ -578,8 +587,10 @@ void recent_follow(struct turn *turn)
 
 bool recent_row(const struct engine *engine, int64_t id, const struct task **out)
 {
-    const struct recent *recent = engine->recent ? &engine->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
-    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->recent_since || engine->narrow)
+    const struct recent *recent =
+        engine->cache->recent ? &engine->cache->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
+    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->cache->recent_since ||
+        engine->shared->narrow)
         return false;
     *out = &recent->row;
     return true;
@@ -596,16 +607,16 @@ static bool recent_find(struct engine *engine, struct arena *arena, int64_t id, 
     return true;
 }
 
-static void recent_drop(struct engine *engine)
+void recent_drop(struct engine *engine)
 {
-    mem_free(engine->recent);
-    engine->recent = NULL;
+    mem_free(engine->cache->recent);
+    engine->cache->recent = NULL;
 }
 
-static void recent_open(struct engine *engine)
+void recent_open(struct engine *engine)
 {
     recent_drop(engine);
-    engine->recent = mem_alloc_zero(TASKS_RECENT * sizeof *engine->recent);
+    engine->cache->recent = mem_alloc_zero(TASKS_RECENT * sizeof *engine->cache->recent);
 }
 
 /* --- the store's rows --- */
@@ -646,8 +657,8 @@ static bool rows_holds_of(void *owner, struct arena *arena, enum hold_kind kind,
     struct hold **out, size_t *out_n, struct err *err)
 {
     struct engine *engine = owner;
-    if (engine->narrow && kind != HOLD_slot)
-        turn_widen(engine->narrow); /* those of a slot are its owner's */
+    if (engine->shared->narrow && kind != HOLD_slot)
+        turn_widen(engine->shared->narrow); /* those of a slot are its owner's */
     return engine->store->ops->holds_of(engine->store, arena, kind, key, n, out, out_n, err);
 }
 
@@ -684,7 +695,7 @@ struct rows caches_rows(struct engine *engine)
 /* Executors that a turn made which came to nothing: their numbers will be given to others. */
 static void executors_unmake(struct engine *engine)
 {
-    MAP_EACH (&engine->executors, e) {
+    MAP_EACH (&engine->cache->executors, e) {
         const struct known_executor *known = e->value;
         if (known->row.id >= engine->head.next_executor)
             cache_executor_drop(engine, known->row.id);
@@ -695,31 +706,31 @@ void caches_drop(struct engine *engine)
 {
     executors_unmake(engine);
     served_drop(engine);
-    map_clear(&engine->lanes);
+    map_clear(&engine->cache->lanes);
     cache_classes_drop(engine);
     cache_slots_drop(engine);
-    smap_clear(&engine->lane_names);
+    smap_clear(&engine->cache->lane_names);
     caches_specs_drop(engine);
     tenants_drop(engine);
     archives_drop(engine);
     schedules_drop(engine);
     recent_drop(engine);
-    arena_reset(&engine->cache_arena);
+    arena_reset(&engine->cache->arena);
     /* these stay */
-    MAP_EACH (&engine->executors, e)
+    MAP_EACH (&engine->cache->executors, e)
         tenant_executors_moved(engine, &((const struct known_executor *)e->value)->row, 1);
 }
 
 /* text_refresh: the kept text when it is the same, so that following others for years doesn't fill the memory. */
 static struct str text_refresh(struct engine *engine, struct str kept, struct str now)
 {
-    return str_eq(kept, now) ? kept : str_dup(&engine->cache_arena, now);
+    return str_eq(kept, now) ? kept : str_dup(&engine->cache->arena, now);
 }
 
 /* NULL: nothing has changed of what decides which tasks it may be given. */
 static struct known_executor *executor_refresh(struct engine *engine, const struct executor *row)
 {
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)row->id);
     bool same = known && str_eq(known->row.name, row->name) && str_eq(known->row.instance, row->instance) &&
                 str_eq(known->row.host, row->host) && str_eq(known->row.version, row->version) &&
                 str_eq(known->row.zone, row->zone) && str_eq(known->row.tenant, row->tenant) &&
@@ -744,15 +755,15 @@ static struct known_executor *executor_refresh(struct engine *engine, const stru
 
 void caches_held(struct engine *engine)
 {
-    const struct lane *all = map_find(&engine->lanes, 1);
-    atomic_store(&engine->held, all && all->paused_since && str_eqz(all->paused_by, PAUSED_BY_RESTORE));
+    const struct lane *all = map_find(&engine->cache->lanes, 1);
+    atomic_store(&engine->site->held, all && all->paused_since && str_eqz(all->paused_by, PAUSED_BY_RESTORE));
 }
 
 void caches_refresh(struct engine *engine, const struct others *others)
 {
     for (size_t i = 0; i < others->n_lanes; i++) {
         const struct lane *row = others->lanes[i];
-        struct lane *lane = map_find(&engine->lanes, (uint64_t)row->id + 1);
+        struct lane *lane = map_find(&engine->cache->lanes, (uint64_t)row->id + 1);
         if (!lane) {
             lane_put(engine, row);
             continue;
@@ -767,11 +778,11 @@ void caches_refresh(struct engine *engine, const struct others *others)
         lane->paused_reason = text_refresh(engine, was.paused_reason, row->paused_reason);
     }
     for (size_t i = 0; i < others->n_classes; i++)
-        if (!map_find(&engine->classes, (uint64_t)others->classes[i]->id))
+        if (!map_find(&engine->cache->classes, (uint64_t)others->classes[i]->id))
             class_put(engine, others->classes[i]);
     for (size_t i = 0; i < others->n_slots; i++) {
         const struct slot *row = others->slots[i];
-        struct slot *slot = map_find(&engine->slots, (uint64_t)row->id);
+        struct slot *slot = map_find(&engine->cache->slots, (uint64_t)row->id);
         if (!slot)
             slot = slot_put(engine, row);
         slot->limit = row->limit;
@@ -806,8 +817,8 @@ bool caches_load(struct engine *engine, struct err *err)
               store->ops->load_classes(store, &scratch, &classes, &n_classes, err) &&
               store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
               store->ops->load_executors(store, &scratch, &executors, &n_executors, err);
-    engine->taken = engine->head;
-    engine->own_seq = 0;
+    engine->shared->taken = engine->head;
+    engine->shared->own_seq = 0;
     if (ok) {
         recent_open(engine);
         /* unless it is stored */
@@ -820,10 +831,11 @@ bool caches_load(struct engine *engine, struct err *err)
         for (size_t i = 0; i < n_slots; i++)
             slot_put(engine, slots[i]);
         slots_admit_all(engine);
-        engine->tells_due = true;
+        engine->backlog->tells_due = true;
         for (size_t i = 0; i < n_executors; i++)
             executor_refresh(engine, executors[i]);
-        MAP_EACH (&engine->executors, e) { /* a class that came to nothing may have had the number of another one */
+        MAP_EACH (
+            &engine->cache->executors, e) { /* a class that came to nothing may have had the number of another one */
             struct known_executor *known = e->value;
             if (known->fits)
                 memset(known->fits, 0, known->n_fits);

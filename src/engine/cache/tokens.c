@@ -8,7 +8,8 @@
  * Owns the tables; only turns change them, with the lock, so turns read without it. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/tenants.h"
+#include "engine/tokens.h"
 
 struct token_tenant { /* how many a tenant has; gone with the last */
     size_t n;
@@ -86,12 +87,12 @@ static void tokens_drop(struct tokens *tokens)
 
 void tokens_open(struct engine *engine)
 {
-    pthread_mutex_init(&engine->tokens.lock, NULL);
+    pthread_mutex_init(&engine->tokens->lock, NULL);
 }
 
 void tokens_release(struct engine *engine)
 {
-    struct tokens *tokens = &engine->tokens;
+    struct tokens *tokens = engine->tokens;
     tokens_drop(tokens);
     map_release(&tokens->by_id);
     map_release(&tokens->by_hash);
@@ -106,12 +107,12 @@ bool tokens_load(struct engine *engine, struct err *err)
     struct token **rows;
     size_t n;
     bool ok = engine->store->ops->load_tokens(engine->store, &scratch, 0, SIZE_MAX, &rows, &n, err);
-    pthread_mutex_lock(&engine->tokens.lock);
+    pthread_mutex_lock(&engine->tokens->lock);
     if (ok)
-        tokens_drop(&engine->tokens);
+        tokens_drop(engine->tokens);
     for (size_t i = 0; ok && i < n; i++)
-        token_put(&engine->tokens, &scratch, rows[i]);
-    pthread_mutex_unlock(&engine->tokens.lock);
+        token_put(engine->tokens, &scratch, rows[i]);
+    pthread_mutex_unlock(&engine->tokens->lock);
     if (ok)
         tokens_tell(engine);
     arena_release(&scratch);
@@ -126,7 +127,7 @@ void tokens_tell(struct engine *engine)
 void tokens_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    struct tokens *tokens = &engine->tokens;
+    struct tokens *tokens = engine->tokens;
     if (!turn->changes.tokens.n && !turn->changes.tokens_remove.n && !turn->changes.site.n)
         return;
     pthread_mutex_lock(&tokens->lock);
@@ -148,12 +149,12 @@ bool tokens_take(struct turn *turn, struct err *err)
     struct engine *engine = turn->engine;
     struct token **rows;
     size_t n;
-    if (!engine->store->ops->load_tokens(engine->store, turn->arena, engine->tokens.newest, SIZE_MAX, &rows, &n, err))
+    if (!engine->store->ops->load_tokens(engine->store, turn->arena, engine->tokens->newest, SIZE_MAX, &rows, &n, err))
         return false;
-    pthread_mutex_lock(&engine->tokens.lock);
+    pthread_mutex_lock(&engine->tokens->lock);
     for (size_t i = 0; i < n; i++)
-        token_put(&engine->tokens, turn->arena, rows[i]);
-    pthread_mutex_unlock(&engine->tokens.lock);
+        token_put(engine->tokens, turn->arena, rows[i]);
+    pthread_mutex_unlock(&engine->tokens->lock);
     tokens_tell(engine);
     return true;
 }
@@ -162,7 +163,7 @@ bool tokens_take(struct turn *turn, struct err *err)
 void token_gone_elsewhere(struct turn *turn, struct str subject)
 {
     struct engine *engine = turn->engine;
-    struct known_token *known = smap_find(&engine->tokens.by_subject, subject);
+    struct known_token *known = smap_find(&engine->tokens->by_subject, subject);
     struct token **rows;
     size_t n;
     if (!known)
@@ -173,9 +174,9 @@ void token_gone_elsewhere(struct turn *turn, struct str subject)
     }
     if (n && rows[0]->id == known->row.id)
         return;
-    pthread_mutex_lock(&engine->tokens.lock);
-    token_drop(&engine->tokens, known);
-    pthread_mutex_unlock(&engine->tokens.lock);
+    pthread_mutex_lock(&engine->tokens->lock);
+    token_drop(engine->tokens, known);
+    pthread_mutex_unlock(&engine->tokens->lock);
 }
 
 /* --- for turns --- */
@@ -196,7 +197,7 @@ void token_make(struct turn *turn, const struct token *token, struct str actor)
 
 struct known_token *token_named(struct turn *turn, struct str tenant, struct str name)
 {
-    struct known_token *known = smap_find(&turn->engine->tokens.by_subject, tenant_subject(turn->arena, tenant, name));
+    struct known_token *known = smap_find(&turn->engine->tokens->by_subject, tenant_subject(turn->arena, tenant, name));
     return known && known->gone != turn->engine->serial ? known : NULL;
 }
 
@@ -212,7 +213,7 @@ void token_revoke(struct turn *turn, struct known_token *known, struct str actor
 
 int64_t tokens_of(struct turn *turn, struct str tenant)
 {
-    const struct token_tenant *known = smap_find(&turn->engine->tokens.tenants, tenant);
+    const struct token_tenant *known = smap_find(&turn->engine->tokens->tenants, tenant);
     return (known ? (int64_t)known->n : 0) + tenant_now(turn, tenant)->tokens_more;
 }
 
@@ -220,42 +221,53 @@ int64_t tokens_of(struct turn *turn, struct str tenant)
 
 bool engine_token(struct engine *engine, const uint8_t hash[32], struct arena *arena, struct token *out)
 {
-    pthread_mutex_lock(&engine->tokens.lock);
-    const struct known_token *known = map_find(&engine->tokens.by_hash, head_of(hash));
+    pthread_mutex_lock(&engine->tokens->lock);
+    const struct known_token *known = map_find(&engine->tokens->by_hash, head_of(hash));
     if (known) {
         *out = known->row;
         out->name = str_dup(arena, known->row.name);
         out->tenant = str_dup(arena, known->row.tenant);
     }
-    pthread_mutex_unlock(&engine->tokens.lock);
+    pthread_mutex_unlock(&engine->tokens->lock);
     return known != NULL;
 }
 
 bool engine_token_stands(struct engine *engine, int64_t id)
 {
-    pthread_mutex_lock(&engine->tokens.lock);
-    bool stands = map_find(&engine->tokens.by_id, (uint64_t)id) != NULL;
-    pthread_mutex_unlock(&engine->tokens.lock);
+    pthread_mutex_lock(&engine->tokens->lock);
+    bool stands = map_find(&engine->tokens->by_id, (uint64_t)id) != NULL;
+    pthread_mutex_unlock(&engine->tokens->lock);
     return stands;
 }
 
 bool engine_has_tokens(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->tokens.lock);
-    bool any = engine->tokens.by_id.n > 0;
-    pthread_mutex_unlock(&engine->tokens.lock);
+    pthread_mutex_lock(&engine->tokens->lock);
+    bool any = engine->tokens->by_id.n > 0;
+    pthread_mutex_unlock(&engine->tokens->lock);
     return any;
 }
 
 bool engine_tenant_has_token(struct engine *engine, struct str tenant)
 {
-    pthread_mutex_lock(&engine->tokens.lock);
-    bool has = smap_find(&engine->tokens.tenants, tenant) != NULL;
-    pthread_mutex_unlock(&engine->tokens.lock);
+    pthread_mutex_lock(&engine->tokens->lock);
+    bool has = smap_find(&engine->tokens->tenants, tenant) != NULL;
+    pthread_mutex_unlock(&engine->tokens->lock);
     return has;
 }
 
 uint64_t engine_tokens_version(struct engine *engine)
 {
     return atomic_load(&engine->tokens_version);
+}
+
+/* Another server may have revoked the token since this one looked at it. */
+bool token_refused(struct turn *turn, struct command *command)
+{
+    const struct engine *engine = turn->engine;
+    if (!command->token || engine->store->exclusive || PLANT(revoked_trusted))
+        return false;
+    if (map_find(&engine->tokens->by_id, (uint64_t)command->token))
+        return false;
+    return !turn_refuse(turn, command, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
 }

@@ -2,24 +2,28 @@
  * definition) is kept here between turns; a turn changes a copy of its own, which is taken over after the commit. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 #include "store/row_copy.h"
 
 /* --- between turns --- */
 
 void archive_put(struct engine *engine, const struct archive *row)
 {
-    struct known_archive *known = map_find(&engine->archives, (uint64_t)row->lane);
+    struct known_archive *known = map_find(&engine->cache->archives, (uint64_t)row->lane);
     if (!known) {
         known = mem_alloc_zero(sizeof *known);
-        map_put(&engine->archives, (uint64_t)row->lane, known);
+        map_put(&engine->cache->archives, (uint64_t)row->lane, known);
     }
     struct archive was = known->row;
     tenant_archives_moved(engine, row->lane, !row->removed - (was.lane && !was.removed));
     known->row = *row;
     /* url and branch change only when an archive is added anew */
-    known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->cache_arena, row->url);
-    known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->cache_arena, row->branch);
+    known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->cache->arena, row->url);
+    known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->cache->arena, row->branch);
     size_t tip = row->tip.len < sizeof known->tip ? row->tip.len : 0;
     if (tip && row->tip.ptr != known->tip)
         memcpy(known->tip, row->tip.ptr, tip);
@@ -35,10 +39,10 @@ void archive_put(struct engine *engine, const struct archive *row)
 
 static void removing_add(struct engine *engine, int64_t lane)
 {
-    for (size_t i = 0; i < engine->n_removing; i++)
-        if (engine->removing[i] == lane)
+    for (size_t i = 0; i < engine->backlog->removing.n; i++)
+        if (engine->backlog->removing.at[i] == lane)
             return;
-    *ARENA_PUSH(&engine->arena, engine->removing, engine->n_removing, engine->cap_removing) = lane;
+    *ARRAY_ADD(&engine->arena, engine->backlog->removing) = lane;
 }
 
 bool archives_load(struct engine *engine, struct err *err)
@@ -49,7 +53,7 @@ bool archives_load(struct engine *engine, struct err *err)
     bool ok = engine->store->ops->load_archives(engine->store, &scratch, &rows, &n, err);
     for (size_t i = 0; ok && i < n; i++) {
         archive_put(engine, rows[i]);
-        engine->archives_left |= rows[i]->next <= rows[i]->youngest && !rows[i]->removed;
+        engine->backlog->archives_left |= rows[i]->next <= rows[i]->youngest && !rows[i]->removed;
         if (rows[i]->removed)
             removing_add(engine, rows[i]->lane);
     }
@@ -59,25 +63,25 @@ bool archives_load(struct engine *engine, struct err *err)
 
 void archives_drop(struct engine *engine)
 {
-    MAP_EACH (&engine->archives, e) {
+    MAP_EACH (&engine->cache->archives, e) {
         struct known_archive *known = e->value;
         mem_free(known->shared);
         mem_free(known);
     }
-    map_clear(&engine->archives);
+    map_clear(&engine->cache->archives);
     definitions_drop(engine);
 }
 
 void definitions_drop(struct engine *engine)
 {
-    MAP_EACH (&engine->definitions, e)
+    MAP_EACH (&engine->cache->definitions, e)
         definition_release(e->value);
-    map_clear(&engine->definitions);
+    map_clear(&engine->cache->definitions);
 }
 
 void archives_follow(struct turn *turn)
 {
-    MAP_EACH (&turn->archives, e)
+    MAP_EACH (&turn->archives->rows, e)
         archive_put(turn->engine, e->value);
 }
 
@@ -85,13 +89,13 @@ void archives_follow(struct turn *turn)
 
 struct archive *turn_archive(struct turn *turn, int64_t lane)
 {
-    struct archive *copy = map_find(&turn->archives, (uint64_t)lane);
-    const struct known_archive *known = copy ? NULL : map_find(&turn->engine->archives, (uint64_t)lane);
+    struct archive *copy = map_find(&turn->archives->rows, (uint64_t)lane);
+    const struct known_archive *known = copy ? NULL : map_find(&turn->engine->cache->archives, (uint64_t)lane);
     if (!known)
         return copy;
     copy = ARENA_NEW(turn->arena, struct archive);
     *copy = known->row;
-    map_put(&turn->archives, (uint64_t)lane, copy);
+    map_put(&turn->archives->rows, (uint64_t)lane, copy);
     return copy;
 }
 
@@ -99,7 +103,7 @@ struct archive *archive_own(struct turn *turn, int64_t lane)
 {
     struct engine *engine = turn->engine;
     struct archive *copy = turn_archive(turn, lane), row;
-    if (!copy || !turn->narrow || map_find(&turn->locked, (uint64_t)lane) || turn->slice->failed)
+    if (!copy || !turn->narrow.is || map_find(&turn->narrow.locked, (uint64_t)lane) || turn->slice->failed)
         return copy;
     row = *copy;
     if (!PLANT(archive_unlocked) &&
@@ -108,8 +112,8 @@ struct archive *archive_own(struct turn *turn, int64_t lane)
         return copy;
     }
     archive_put(engine, &row);
-    *copy = ((struct known_archive *)map_find(&engine->archives, (uint64_t)lane))->row;
-    map_put(&turn->locked, (uint64_t)lane, copy);
+    *copy = ((struct known_archive *)map_find(&engine->cache->archives, (uint64_t)lane))->row;
+    map_put(&turn->narrow.locked, (uint64_t)lane, copy);
     return copy;
 }
 
@@ -130,33 +134,33 @@ static bool archive_same(const struct archive *a, const struct archive *b)
 void changes_archives(struct turn *turn)
 {
     struct changes *c = &turn->changes;
-    MAP_EACH (&turn->archives, e) {
-        const struct known_archive *known = map_find(&turn->engine->archives, e->key);
+    MAP_EACH (&turn->archives->rows, e) {
+        const struct known_archive *known = map_find(&turn->engine->cache->archives, e->key);
         if (!known || !archive_same(&known->row, e->value))
             *ARRAY_ADD(turn->arena, c->archives) = e->value;
     }
-    for (size_t i = 0; i < turn->revisions.n; i++)
-        *ARRAY_ADD(turn->arena, c->revisions) = *turn->revisions.at[i];
-    for (size_t i = 0; i < turn->tracks.n; i++)
-        if (turn->tracks.at[i]->dirty)
-            *ARRAY_ADD(turn->arena, c->latest) = turn->tracks.at[i]->latest;
+    for (size_t i = 0; i < turn->archives->revisions.n; i++)
+        *ARRAY_ADD(turn->arena, c->revisions) = *turn->archives->revisions.at[i];
+    for (size_t i = 0; i < turn->archives->tracks.n; i++)
+        if (turn->archives->tracks.at[i]->dirty)
+            *ARRAY_ADD(turn->arena, c->latest) = turn->archives->tracks.at[i]->latest;
 }
 
 /* --- definitions: kept as specs, whose body is the text --- */
 
 static void definition_remember(struct engine *engine, int64_t id, struct definition *definition)
 {
-    if (engine->definitions.n >= DEFINITIONS_MAX)
+    if (engine->cache->definitions.n >= DEFINITIONS_MAX)
         definitions_drop(engine);
-    map_put(&engine->definitions, (uint64_t)id, definition);
+    map_put(&engine->cache->definitions, (uint64_t)id, definition);
 }
 
 struct definition *definition_get(struct turn *turn, int64_t id)
 {
-    struct definition *definition = map_find(&turn->engine->definitions, (uint64_t)id);
+    struct definition *definition = map_find(&turn->engine->cache->definitions, (uint64_t)id);
     if (definition)
         return definition;
-    const struct spec *spec = turn->engine->rows.spec(turn->engine, id, turn->err);
+    const struct spec *spec = turn->engine->cache->rows.spec(turn->engine, id, turn->err);
     if (!spec) {
         turn->slice->failed = true;
         return NULL;
@@ -171,7 +175,7 @@ int64_t definition_put(struct turn *turn, struct definition *definition)
     int64_t id = cache_spec_get(turn, &(struct task_def){ .body = definition->text }, 0, NULL, 0);
     if (id == 0)
         return 0; /* the turn has failed */
-    if (!map_find(&turn->engine->definitions, (uint64_t)id))
+    if (!map_find(&turn->engine->cache->definitions, (uint64_t)id))
         definition_remember(turn->engine, id, definition_keep(definition));
     return id;
 }
@@ -226,7 +230,7 @@ static bool lane_is_unused(struct turn *turn, int64_t id)
     return id > 0 && tasks == 0;
 }
 
-void cmd_archive_add(struct turn *turn, struct command *command)
+void command_archive_add(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive_add.name;
     const struct archive *wish = &command->in.archive_add.archive;
@@ -269,7 +273,7 @@ void cmd_archive_add(struct turn *turn, struct command *command)
     row->first = row->next = first > before ? first : before; /* numbers are never used twice */
     if (row->youngest < row->next - 1)
         row->youngest = row->next - 1;
-    map_put(&turn->archives, (uint64_t)lane->id, row);
+    map_put(&turn->archives->rows, (uint64_t)lane->id, row);
     tenant_now(turn, command->actor.tenant)->archives_more++;
     archive_event(turn, command, EVENT_archive, row, name,
         str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
@@ -284,11 +288,11 @@ void archives_removing(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     size_t left = 0;
-    for (size_t i = 0; i < engine->n_removing && !turn->slice->failed; i++) {
+    for (size_t i = 0; i < engine->backlog->removing.n && !turn->slice->failed; i++) {
         int64_t *ids;
         size_t n, stopped = 0;
         if (!engine->store->ops->tasks_open(
-                engine->store, turn->arena, engine->removing[i], engine->batch, &ids, &n, turn->err)) {
+                engine->store, turn->arena, engine->backlog->removing.at[i], engine->batch, &ids, &n, turn->err)) {
             turn->slice->failed = true;
             return;
         }
@@ -302,12 +306,12 @@ void archives_removing(struct turn *turn)
         }
         slice_settle(turn->slice);
         if (n == engine->batch && stopped)
-            engine->removing[left++] = engine->removing[i];
+            engine->backlog->removing.at[left++] = engine->backlog->removing.at[i];
     }
-    engine->n_removing = left;
+    engine->backlog->removing.n = left;
 }
 
-void cmd_archive_remove(struct turn *turn, struct command *command)
+void command_archive_remove(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive.name;
     struct archive *archive = archive_named(turn, command, name);
@@ -326,7 +330,7 @@ void cmd_archive_remove(struct turn *turn, struct command *command)
     archive_answer(command, archive);
 }
 
-void cmd_archive_skip(struct turn *turn, struct command *command)
+void command_archive_skip(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive.name;
     int64_t rev = command->in.archive.rev;

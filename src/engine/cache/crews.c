@@ -6,7 +6,9 @@
  * heard_lock: the api asks beside the turns. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "core/why.h"
+#include "engine/grants.h"
+#include "engine/shared/shared.h"
 #include "io/clock.h"
 
 struct crew {
@@ -61,11 +63,11 @@ static struct crew *crew_of(struct engine *engine, const struct executor *row)
     crew->text = mem_alloc(bytes);
     crew->like.labels = mem_alloc((row->n_labels + 1) * sizeof *row->labels);
     crew->key = key_make(crew->text, row, &crew->like);
-    struct crew *known = smap_find(&engine->crews, crew->key);
+    struct crew *known = smap_find(&engine->grants->crews, crew->key);
     if (known)
         crew_free(crew);
     else
-        smap_put(&engine->crews, crew->key, crew);
+        smap_put(&engine->grants->crews, crew->key, crew);
     return known ? known : crew;
 }
 
@@ -100,7 +102,7 @@ void crew_leave(struct engine *engine, struct known_executor *known)
     known->crew = NULL;
     if (--crew->n)
         return;
-    smap_take(&engine->crews, crew->key);
+    smap_take(&engine->grants->crews, crew->key);
     crew_free(crew);
 }
 
@@ -149,8 +151,9 @@ void engine_crew(struct engine *engine, const struct task_class *class_, struct 
     int64_t now = clock_boot_ms();
     *out = (struct why_crew){ 0 };
     pthread_mutex_lock(&engine->heard_lock);
-    bool believed = engine->beside && now - engine->began <= executor_silent_ms(engine); /* as executor_live */
-    SMAP_EACH (&engine->crews, e) {
+    bool believed =
+        engine->shared->joined_site && now - engine->shared->began <= executor_silent_ms(engine); /* as executor_live */
+    SMAP_EACH (&engine->grants->crews, e) {
         struct crew *crew = e->value;
         if (!class_fits(class_, &crew->like))
             continue;
@@ -172,7 +175,7 @@ struct known_executor *crew_serves(struct engine *engine, const struct task_clas
 {
     struct list_node *first = NULL;
     pthread_mutex_lock(&engine->heard_lock);
-    SMAP_EACH (&engine->crews, e) {
+    SMAP_EACH (&engine->grants->crews, e) {
         struct crew *crew = e->value;
         if (!first && crew->active.first && class_fits(class_, &crew->like))
             first = crew->active.first;
@@ -183,7 +186,7 @@ struct known_executor *crew_serves(struct engine *engine, const struct task_clas
 
 void crews_free(struct engine *engine)
 {
-    SMAP_EACH (&engine->crews, e)
+    SMAP_EACH (&engine->grants->crews, e)
         crew_free(e->value);
-    smap_release(&engine->crews);
+    smap_release(&engine->grants->crews);
 }

@@ -9,7 +9,14 @@
 #include <string.h>
 
 #include "core/expand.h"
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/health.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 #include "store/row_copy.h"
 
 static const struct workflow no_workflow;
@@ -34,7 +41,7 @@ struct opening { /* one revision, or one run, on its way to rows */
 static struct name_track *track_of(struct turn *turn, int64_t lane, struct str name)
 {
     struct str key = str_fmt(turn->arena, "%lld\x1f%.*s", (long long)lane, STR_ARG(name));
-    struct name_track *track = smap_find(&turn->names, key);
+    struct name_track *track = smap_find(&turn->archives->names, key);
     struct store *store = turn->engine->store;
     bool found = false;
     if (track)
@@ -44,8 +51,8 @@ static struct name_track *track_of(struct turn *turn, int64_t lane, struct str n
         turn->slice->failed = true;
     if (!found)
         track->latest = (struct latest){ .lane = lane, .name = str_dup(turn->arena, name) };
-    smap_put(&turn->names, key, track);
-    *ARRAY_ADD(turn->arena, turn->tracks) = track;
+    smap_put(&turn->archives->names, key, track);
+    *ARRAY_ADD(turn->arena, turn->archives->tracks) = track;
     return track;
 }
 
@@ -554,7 +561,7 @@ static uint64_t revision_hash(int64_t lane, int64_t rev)
 
 struct revision *revision_told(struct turn *turn, int64_t lane, int64_t rev)
 {
-    const struct revision_mark *mark = map_find(&turn->revisions_at, revision_hash(lane, rev));
+    const struct revision_mark *mark = map_find(&turn->archives->revisions_at, revision_hash(lane, rev));
     while (mark && (mark->row->lane != lane || mark->row->rev != rev))
         mark = mark->next;
     return mark ? mark->row : NULL;
@@ -589,21 +596,21 @@ struct revision *revision_newest(struct turn *turn, const struct archive *archiv
 void revision_put(struct turn *turn, struct revision *row)
 {
     uint64_t hash = revision_hash(row->lane, row->rev);
-    struct revision_mark *first = map_find(&turn->revisions_at, hash);
+    struct revision_mark *first = map_find(&turn->archives->revisions_at, hash);
     for (const struct revision_mark *mark = first; mark; mark = mark->next)
         if (mark->row == row)
             return;
     struct revision_mark *mark = ARENA_NEW(turn->arena, struct revision_mark);
     *mark = (struct revision_mark){ first, row };
-    map_put(&turn->revisions_at, hash, mark);
-    *ARRAY_ADD(turn->arena, turn->revisions) = row;
+    map_put(&turn->archives->revisions_at, hash, mark);
+    *ARRAY_ADD(turn->arena, turn->archives->revisions) = row;
 }
 
 void revisions_open(struct turn *turn, struct archive *archive)
 {
     for (size_t n = 0; archive->next <= archive->youngest && !turn->slice->failed; n++) {
         if (n == REVISIONS_BATCH) {
-            turn->engine->archives_left = true;
+            turn->engine->backlog->archives_left = true;
             return;
         }
         struct revision *row = revision_find(turn, archive->lane, archive->next);
@@ -624,10 +631,10 @@ void revisions_open(struct turn *turn, struct archive *archive)
 void revisions_left(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!engine->archives_left)
+    if (!engine->backlog->archives_left)
         return;
-    engine->archives_left = false;
-    MAP_EACH (&engine->archives, e) {
+    engine->backlog->archives_left = false;
+    MAP_EACH (&engine->cache->archives, e) {
         const struct known_archive *known = e->value;
         if (!known->row.removed && known->row.next <= known->row.youngest)
             revisions_open(turn, turn_archive(turn, known->row.lane));
@@ -765,7 +772,7 @@ static void cause_late(
     }
 }
 
-void cmd_cause(struct turn *turn, struct command *command)
+void command_cause(struct turn *turn, struct command *command)
 {
     struct archive *archive = archive_named(turn, command, command->in.revision.archive);
     struct revision *row =
@@ -810,7 +817,7 @@ static void prevs_set(struct turn *turn, const struct archive *archive, struct r
     row->n_prevs = n;
 }
 
-void cmd_revision(struct turn *turn, struct command *command)
+void command_revision(struct turn *turn, struct command *command)
 {
     struct archive *archive = archive_named(turn, command, command->in.revision.archive);
     struct definition *definition = command->in.revision.definition;
@@ -923,7 +930,7 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
     return asked ? *asked : NULL;
 }
 
-void cmd_run(struct turn *turn, struct command *command)
+void command_run(struct turn *turn, struct command *command)
 {
     struct kept_answer kept = { 0 };
     if (idempotency_met(turn, command, &kept)) {

@@ -1,5 +1,11 @@
 /* orders: what people say to tasks, lanes, executors and tokens. */
-#include "engine/turn.h"
+#include "core/retry.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 
 static struct node *task_get(struct turn *turn, struct command *command)
 {
@@ -16,7 +22,7 @@ static struct because because_of(const struct command *command, struct str reaso
     return (struct because){ .actor = command->actor.name, .reason = reason };
 }
 
-void cmd_cancel(struct turn *turn, struct command *command)
+void command_cancel(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
     if (!node)
@@ -48,7 +54,7 @@ static struct node *failed_dependency(struct turn *turn, struct node *node)
     return NULL;
 }
 
-void cmd_retry(struct turn *turn, struct command *command)
+void command_retry(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
     if (!node)
@@ -113,7 +119,7 @@ void cmd_retry(struct turn *turn, struct command *command)
     command->status = 200;
 }
 
-void cmd_promote(struct turn *turn, struct command *command)
+void command_promote(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
     if (!node)
@@ -131,7 +137,7 @@ void cmd_promote(struct turn *turn, struct command *command)
     command->status = 200;
 }
 
-void cmd_lane_pause(struct turn *turn, struct command *command)
+void command_lane_pause(struct turn *turn, struct command *command)
 {
     struct str name = command->in.pause.lane;
     struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
@@ -148,8 +154,8 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     if (pause == (lane->paused_since != 0))
         return; /* it is so already */
     lane->paused_since = pause ? turn->wall : 0;
-    lane->paused_by = pause ? str_dup(&turn->engine->cache_arena, command->actor.name) : (struct str){ 0 };
-    lane->paused_reason = pause ? str_dup(&turn->engine->cache_arena, command->in.pause.reason) : (struct str){ 0 };
+    lane->paused_by = pause ? str_dup(&turn->engine->cache->arena, command->actor.name) : (struct str){ 0 };
+    lane->paused_reason = pause ? str_dup(&turn->engine->cache->arena, command->in.pause.reason) : (struct str){ 0 };
     slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume,
                                  .lane = lane->id,
                                  .subject = lane->name,
@@ -158,19 +164,18 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     if (pause)
         slots_pass(turn);
     else
-        turn->engine->claims_left =
+        turn->engine->polls->left =
             true; /* what was pending before the pause, and wasn't parked, is news to all polls that wait */
     if (!pause)
-        *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming,
-            turn->engine->cap_resuming) = lane->id;
+        *ARRAY_ADD(&turn->engine->arena, turn->engine->backlog->resuming) = lane->id;
 }
 
 void lanes_resume(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     size_t kept = 0;
-    for (size_t i = 0; i < engine->n_resuming; i++) {
-        int64_t id = engine->resuming[i];
+    for (size_t i = 0; i < engine->backlog->resuming.n; i++) {
+        int64_t id = engine->backlog->resuming.at[i];
         if (slice_lane(turn->slice, id)->paused_since)
             continue; /* paused again */
         struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, engine->batch);
@@ -183,14 +188,15 @@ void lanes_resume(struct turn *turn)
         slice_settle(turn->slice);
         /* more of them in the next turn */
         if (n >= engine->batch && !PLANT(resume_once))
-            engine->resuming[kept++] = id;
+            engine->backlog->resuming.at[kept++] = id;
     }
-    engine->n_resuming = kept;
+    engine->backlog->resuming.n = kept;
 }
 
-void cmd_executor_state(struct turn *turn, struct command *command)
+void command_executor_state(struct turn *turn, struct command *command)
 {
-    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)command->in.executor_state.executor);
+    struct known_executor *known =
+        map_find(&turn->engine->cache->executors, (uint64_t)command->in.executor_state.executor);
     if (!known || !tenant_of_executor(&known->row, command->actor.tenant)) {
         turn_refuse(
             turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
@@ -215,67 +221,5 @@ void cmd_executor_state(struct turn *turn, struct command *command)
     if (known->parked)
         poll_answer(turn, known->parked); /* it hears its new state at once */
     if (state == EXECUTOR_ACTIVE)
-        turn->engine->claims_left = true; /* what was pending before is news to its poll */
-}
-
-/* What is kept of a token's creation: the token itself can be had again from its seed, by the api alone and only while
- * the key lives. */
-enum { TOKEN_NUMBERS = 5 };
-
-static void token_answer(struct command *command, const int64_t *numbers)
-{
-    command->out.token_create.id = numbers[0];
-    command->out.token_create.created = numbers[1];
-    command->out.token_create.expires = numbers[2];
-    command->out.token_create.seed[0] = (uint64_t)numbers[3];
-    command->out.token_create.seed[1] = (uint64_t)numbers[4];
-}
-
-void cmd_token_create(struct turn *turn, struct command *command)
-{
-    struct engine *engine = turn->engine;
-    struct token *token = ARENA_NEW(turn->arena, struct token);
-    struct kept_answer kept = { 0 };
-    *token = command->in.token_create.token;
-    if (idempotency_met(turn, command, &kept)) {
-        token_answer(command, kept.n == TOKEN_NUMBERS ? kept.numbers : (const int64_t[TOKEN_NUMBERS]){ 0 });
-        return;
-    }
-    if (!tenant_is_listed(engine, token->tenant)) {
-        command->err.arena = command->arena;
-        err_item(&command->err, ERR_invalid, STR("/tenant"),
-            "there is no tenant '%.*s': name it under 'tenants:' in weir.yaml and reload the server (SIGHUP)",
-            STR_ARG(token->tenant));
-        return;
-    }
-    if (token_is_named(turn, token->tenant, token->name)) {
-        turn_refuse(
-            turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
-        return;
-    }
-    struct command asked = { .actor = { command->actor.name, token->tenant } }; /* whose quota it is */
-    if (quota_refused(turn, &asked, QUOTA_tokens, 1)) {
-        turn_refuse(turn, command, asked.err.code, "%s", asked.err.text);
-        return;
-    }
-    token->id = turn->head.next_token++;
-    token->created = turn->wall;
-    token_make(turn, token, command->actor.name);
-    command->status = 201;
-    const uint64_t *seed = command->in.token_create.seed;
-    int64_t numbers[TOKEN_NUMBERS] = { token->id, token->created, token->expires, (int64_t)seed[0], (int64_t)seed[1] };
-    token_answer(command, numbers);
-    idempotency_keep(turn, command, numbers, TOKEN_NUMBERS);
-}
-
-void cmd_token_revoke(struct turn *turn, struct command *command)
-{
-    struct str name = command->in.token_revoke.name;
-    struct known_token *known = token_named(turn, command->actor.tenant, name);
-    if (!known) {
-        turn_refuse(turn, command, ERR_not_found, "there is no token named '%.*s'", STR_ARG(name));
-        return;
-    }
-    token_revoke(turn, known, command->actor.name, (struct str){ 0 });
-    command->status = 200;
+        turn->engine->polls->left = true; /* what was pending before is news to its poll */
 }

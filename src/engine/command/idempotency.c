@@ -6,7 +6,8 @@
  * the same key may bring something better. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/command/command.h"
+#include "engine/expiry.h"
 
 static struct str key_text(struct turn *turn, const struct command *command)
 {

@@ -2,7 +2,13 @@
  * fence: stale_fence. A late result counts while nobody else was granted the task. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "core/retry.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 
 static bool hash_given(const uint8_t *hash)
 {
@@ -54,7 +60,7 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
     if (!found)
         return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;
-    const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
+    const struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)attempt->executor);
     if (known && !executor_owned(&known->row, command))
         return ERR_forbidden;
     *out_attempt = *attempt;
@@ -117,7 +123,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         item->code = finish_judge(turn, command, item, &node, &attempt);
         if (!node || turn->slice->failed)
             continue;
-        const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
+        const struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)attempt.executor);
         struct because because = { .actor = known ? known->row.name : command->actor.name };
         bool returned = node->row.state == STATE_F; /* others may have the archive's lock since */
         int64_t waits = node->row.state == STATE_S ? node->row.waits : 0;
@@ -150,7 +156,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
     }
 }
 
-void cmd_finish(struct turn *turn, struct command *command)
+void command_finish(struct turn *turn, struct command *command)
 {
     finish_items(turn, command, command->in.finish.items, command->in.finish.n_items);
     command->status = 200;

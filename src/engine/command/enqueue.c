@@ -1,7 +1,13 @@
 /* intake: posted tasks become rows and edges. Everything is checked before anything is made: a call is taken whole or
  * not at all. */
 #include "core/graph.h"
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/health.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 
 /* --- checks --- */
 
@@ -187,7 +193,7 @@ static void enqueue_keep(struct turn *turn, struct command *command)
     idempotency_keep(turn, command, numbers, n_numbers);
 }
 
-void cmd_enqueue(struct turn *turn, struct command *command)
+void command_enqueue(struct turn *turn, struct command *command)
 {
     struct task_def *defs = command->in.enqueue.defs;
     size_t n = command->in.enqueue.n_defs;

@@ -9,22 +9,27 @@
  * both say the numbers and what to do. */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/tenants.h"
+#include "engine/tokens.h"
+#include "engine/waiters.h"
 #include "text/json_value.h"
 
 struct known_tenant *tenant_find(struct engine *engine, struct str name)
 {
-    struct known_tenant *known = engine->n_conf ? smap_find(&engine->tenants, name) : NULL;
+    struct known_tenant *known = engine->cache->n_conf ? smap_find(&engine->cache->tenants, name) : NULL;
     return known && known->listed ? known : NULL;
 }
 
 static struct known_tenant *tenant_get(struct engine *engine, struct str name)
 {
-    struct known_tenant *known = smap_find(&engine->tenants, name);
+    struct known_tenant *known = smap_find(&engine->cache->tenants, name);
     if (known)
         return known;
-    known = ARENA_NEW(&engine->cache_arena, struct known_tenant);
-    smap_put(&engine->tenants, str_dup(&engine->cache_arena, name), known);
+    known = ARENA_NEW(&engine->cache->arena, struct known_tenant);
+    smap_put(&engine->cache->tenants, str_dup(&engine->cache->arena, name), known);
     return known;
 }
 
@@ -36,7 +41,7 @@ int64_t tenant_quota(struct engine *engine, struct str name)
 
 bool tenant_is_listed(struct engine *engine, struct str name)
 {
-    return !engine->n_listed || str_eqz(name, TENANT_DEFAULT) || tenant_find(engine, name);
+    return !engine->cache->n_listed || str_eqz(name, TENANT_DEFAULT) || tenant_find(engine, name);
 }
 
 bool tenant_of_executor(const struct executor *executor, struct str tenant)
@@ -51,10 +56,10 @@ struct str tenant_subject(struct arena *arena, struct str tenant, struct str nam
     return str_fmt(arena, "%.*s/%.*s", STR_ARG(tenant), STR_ARG(name));
 }
 
-/* Names are a tenant's: engine->executor_names has them as events do, NAME or TENANT/NAME. */
+/* Names are a tenant's: engine->cache->executor_names has them as events do, NAME or TENANT/NAME. */
 struct known_executor *executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name)
 {
-    return smap_find(&engine->executor_names, tenant_subject(arena, tenant, name));
+    return smap_find(&engine->cache->executor_names, tenant_subject(arena, tenant, name));
 }
 
 /* --- counts --- */
@@ -112,7 +117,7 @@ void tenant_executors_moved(struct engine *engine, const struct executor *execut
 
 void tenant_archives_moved(struct engine *engine, int64_t lane, int64_t by)
 {
-    const struct lane *row = map_find(&engine->lanes, (uint64_t)lane + 1);
+    const struct lane *row = map_find(&engine->cache->lanes, (uint64_t)lane + 1);
     if (row && by)
         tenant_get(engine, row->tenant)->archives += by;
 }
@@ -142,7 +147,7 @@ static int64_t tenant_used(struct turn *turn, const struct known_tenant *known, 
     if (quota == QUOTA_semaphores)
         return known->slots;
     MAP_EACH (&turn->slice->lanes, e) { /* what this turn has done so far */
-        const struct lane *is = e->value, *was = map_find(&turn->engine->lanes, e->key);
+        const struct lane *is = e->value, *was = map_find(&turn->engine->cache->lanes, e->key);
         if (!str_eq(is->tenant, known->conf.name))
             continue;
         now.open += open_tasks(is) - open_tasks(was);
@@ -167,7 +172,8 @@ static const struct {
 
 bool quota_refused(struct turn *turn, struct command *command, enum quota quota, int64_t more)
 {
-    const struct known_tenant *known = turn->engine->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
+    const struct known_tenant *known =
+        turn->engine->cache->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
     if (!known || known->conf.quotas[quota] < 0 || more <= 0)
         return false;
     int64_t used = tenant_used(turn, known, quota), limit = known->conf.quotas[quota];
@@ -189,7 +195,7 @@ bool quota_tasks_refused(struct turn *turn, struct command *command, int64_t mor
 
 bool quota_tasks_full(struct turn *turn, struct str tenant)
 {
-    const struct known_tenant *known = turn->engine->limited ? tenant_find(turn->engine, tenant) : NULL;
+    const struct known_tenant *known = turn->engine->cache->limited ? tenant_find(turn->engine, tenant) : NULL;
     return known && known->conf.quotas[QUOTA_tasks] >= 0 &&
            tenant_used(turn, known, QUOTA_tasks) >= known->conf.quotas[QUOTA_tasks];
 }
@@ -205,7 +211,8 @@ static void name_count(struct turn *turn, struct smap *seen, struct str name, bo
 
 bool quota_enqueue_refused(struct turn *turn, struct command *command)
 {
-    const struct known_tenant *known = turn->engine->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
+    const struct known_tenant *known =
+        turn->engine->cache->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
     const struct task_def *defs = command->in.enqueue.defs;
     struct str tenant = command->actor.tenant;
     struct smap queues = { 0 }, slots = { 0 };
@@ -222,7 +229,7 @@ bool quota_enqueue_refused(struct turn *turn, struct command *command)
                 cache_slot_find(turn, tenant, defs[i].semaphores[k]) != NULL, &n_slots);
         if (!defs[i].concurrency.len)
             continue;
-        bool used = map_find(&turn->engine->slots, (uint64_t)slot_of_key(turn, tenant, defs[i].concurrency));
+        bool used = map_find(&turn->engine->cache->slots, (uint64_t)slot_of_key(turn, tenant, defs[i].concurrency));
         name_count(turn, &slots, str_fmt(turn->arena, SLOT_KEY "%.*s", STR_ARG(defs[i].concurrency)), used, &n_slots);
     }
     smap_release(&queues);
@@ -236,7 +243,8 @@ bool quota_enqueue_refused(struct turn *turn, struct command *command)
 /* Of a revision: what it will make isn't known before it is opened, so it is taken while there is room for one more. */
 bool quota_revision_refused(struct turn *turn, struct command *command, const struct definition *definition)
 {
-    const struct known_tenant *known = turn->engine->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
+    const struct known_tenant *known =
+        turn->engine->cache->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
     const struct workflow *workflow = definition && definition->valid ? &definition->workflow : NULL;
     struct str tenant = command->actor.tenant;
     struct smap slots = { 0 };
@@ -293,7 +301,7 @@ static bool logs_limited(const struct turn *turn, const struct node *node)
 {
     struct engine *engine = turn->engine;
     const struct known_tenant *known =
-        engine->limited ? tenant_find(engine, slice_lane(turn->slice, node->row.lane)->tenant) : NULL;
+        engine->cache->limited ? tenant_find(engine, slice_lane(turn->slice, node->row.lane)->tenant) : NULL;
     return known && known->conf.quotas[QUOTA_logs] >= 0;
 }
 
@@ -342,7 +350,7 @@ void log_grown(struct turn *turn, struct node *node, int64_t grant, int64_t byte
     kept_add(turn, node, &was, bytes, (struct str){ 0 });
 }
 
-void cmd_log_grown(struct turn *turn, struct command *command)
+void command_log_grown(struct turn *turn, struct command *command)
 {
     struct node *node = slice_find(turn->slice, command->in.log.task);
     if (node)
@@ -366,20 +374,20 @@ void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
 
 void tenants_set(struct engine *engine, const struct conf_tenants *conf)
 {
-    SMAP_EACH (&engine->tenants, e)
+    SMAP_EACH (&engine->cache->tenants, e)
         ((struct known_tenant *)e->value)->listed = false;
-    engine->limited = false;
-    engine->n_conf = conf->n;
-    engine->n_listed = 0;
+    engine->cache->limited = false;
+    engine->cache->n_conf = conf->n;
+    engine->cache->n_listed = 0;
     for (size_t i = 0; i < conf->n; i++) {
         struct known_tenant *known = tenant_get(engine, conf->items[i].name);
         known->listed = true;
         known->conf = conf->items[i];
-        engine->n_listed += !str_eqz(known->conf.name, TENANT_DEFAULT);
+        engine->cache->n_listed += !str_eqz(known->conf.name, TENANT_DEFAULT);
         for (int q = 0; q < QUOTA_COUNT; q++)
-            engine->limited |= known->conf.quotas[q] >= 0;
+            engine->cache->limited |= known->conf.quotas[q] >= 0;
     }
-    MAP_EACH (&engine->slots, e) {
+    MAP_EACH (&engine->cache->slots, e) {
         struct slot *slot = e->value;
         slot->configured = slot->tenant.len && semaphore_is_configured(engine, slot->tenant, slot->name);
         slot_note(engine, slot);
@@ -388,9 +396,9 @@ void tenants_set(struct engine *engine, const struct conf_tenants *conf)
 
 void tenants_drop(struct engine *engine)
 {
-    smap_clear(&engine->tenants);
-    engine->limited = false;
-    engine->n_conf = engine->n_listed = 0;
+    smap_clear(&engine->cache->tenants);
+    engine->cache->limited = false;
+    engine->cache->n_conf = engine->cache->n_listed = 0;
 }
 
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name)

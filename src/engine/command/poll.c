@@ -10,8 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/turn.h"
-#include "io/clock.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "engine/health.h"
+#include "engine/shared/shared.h"
+#include "engine/tenants.h"
+#include "engine/waiters.h"
 #include "store/row_copy.h"
 
 /* --- registering --- */
@@ -29,14 +35,14 @@ static uint64_t memory_of(const struct command *command)
 
 /* Grants of another server that will be looked at come in one piece. unnamed: only those that this poll doesn't name.
  */
-static void lives_expect(struct turn *turn, const struct known_executor *known, bool unnamed)
+static void active_grants_expect(struct turn *turn, const struct known_executor *known, bool unnamed)
 {
     struct store *store = turn->engine->store;
     int64_t *tasks = NULL;
     size_t n = 0, cap = 0;
-    for (struct list_node *at = known->lives.first; at; at = at->next) {
-        const struct live *live = CONTAINER_OF(at, struct live, mate);
-        if (live->unread && (!unnamed || live->look != turn->engine->looks))
+    for (struct list_node *at = known->active_grants.first; at; at = at->next) {
+        const struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
+        if (live->unread && (!unnamed || live->look != turn->engine->polls->looks))
             *ARENA_PUSH(turn->arena, tasks, n, cap) = live->attempt.task;
     }
     struct turn_needs needs = { .tasks = tasks, .n_tasks = n, .grants = tasks, .n_grants = n };
@@ -48,9 +54,9 @@ static void lives_expect(struct turn *turn, const struct known_executor *known, 
  * down, since whoever hears its next poll may be another process. */
 static void memory_lost(struct turn *turn, const struct known_executor *known)
 {
-    lives_expect(turn, known, false);
-    for (struct list_node *at = known->lives.first; at; at = at->next) {
-        struct attempt attempt = *live_read(turn, CONTAINER_OF(at, struct live, mate));
+    active_grants_expect(turn, known, false);
+    for (struct list_node *at = known->active_grants.first; at; at = at->next) {
+        struct attempt attempt = *active_grant_read(turn, CONTAINER_OF(at, struct active_grant, executor_link));
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)attempt.task);
         if (attempt.poll_seq < 0 || (pending && (pending->ended || pending->removed)))
             continue;
@@ -61,7 +67,7 @@ static void memory_lost(struct turn *turn, const struct known_executor *known)
 
 void grants_forget(struct turn *turn)
 {
-    MAP_EACH (&turn->engine->executors, e)
+    MAP_EACH (&turn->engine->cache->executors, e)
         memory_lost(turn, e->value);
 }
 
@@ -76,15 +82,15 @@ bool executor_owned(const struct executor *executor, const struct command *comma
 static bool takes_over(const struct turn *turn, const struct known_executor *known, const struct command *command)
 {
     const struct executor *wish = &command->in.reg.executor;
-    int64_t since = known->heard ? known->heard : turn->engine->began;
+    int64_t since = known->heard ? known->heard : turn->engine->shared->began;
     if (known->row.owner < 0 || known->row.owner == command->token)
         return true;
     if (wish->instance.len && str_eq(wish->instance, known->row.instance))
         return true;
-    return !known->lives.first && turn->boot - since > turn->engine->config.lease_ms;
+    return !known->active_grants.first && turn->boot - since > turn->engine->config.lease_ms;
 }
 
-void cmd_register(struct turn *turn, struct command *command)
+void command_register(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     struct executor *wish = &command->in.reg.executor;
@@ -228,7 +234,7 @@ static bool finished_in(const struct command *poll, const struct map *index, str
 /* Another executor of the same token, as one is that has another name since. */
 static bool speaks_for(struct turn *turn, const struct command *poll, int64_t executor)
 {
-    const struct known_executor *other = map_find(&turn->engine->executors, (uint64_t)executor);
+    const struct known_executor *other = map_find(&turn->engine->cache->executors, (uint64_t)executor);
     return !other || (tenant_of_executor(&other->row, poll->actor.tenant) && executor_owned(&other->row, poll));
 }
 
@@ -236,10 +242,10 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
 {
     struct engine *engine = turn->engine;
     struct map finishes = finishes_index(poll);
-    engine->looks++;
+    engine->polls->looks++;
     for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
         struct fence fence = poll->in.poll.renew[i].fence;
-        struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
+        struct active_grant *live = map_find(&engine->grants->active, (uint64_t)fence.task);
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)fence.task);
         /* in this very turn */
         if (pending && (pending->ended || pending->removed) && pending->attempt.grant == fence.grant)
@@ -249,18 +255,19 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         bool own = live && !foreign && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) &&
                    fence.incarnation == turn->head.incarnation;
         if (own) {
-            heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+            heap_put(&engine->grants->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
             live->named = true;
-            live->look = engine->looks;
+            live->look = engine->polls->looks;
             if (live->ending)
                 cancel_add(poll, fence, live->ending, false);
         } else if (finished_in(poll, &finishes, fence)) {
             continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
         } else if (!foreign && fence.incarnation == turn->head.incarnation &&
                    lease_revive(turn, known, fence, poll->in.poll.seq)) {
-            live = map_find(&engine->lives, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
+            live = map_find(
+                &engine->grants->active, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
             if (live && live->attempt.grant == fence.grant)
-                live->look = engine->looks;
+                live->look = engine->polls->looks;
             else
                 poll->revived++;
         } else {
@@ -358,7 +365,7 @@ static void grant_render(struct turn *turn, struct command *poll, struct node *n
     poll->out.poll.grant_bytes += grant->body.len + grant_needs(turn, poll, node, grant);
 }
 
-static void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node)
+void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node)
 {
     struct task *row = &node->row;
     row->grant++;
@@ -401,10 +408,11 @@ static void grant_undo(
 }
 
 /* A live grant that the poll doesn't name: see above. */
-static void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct live *live)
+static void grant_absent(
+    struct turn *turn, struct known_executor *known, struct command *poll, struct active_grant *live)
 {
     struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
-    const struct attempt *granted = live_read(turn, live);
+    const struct attempt *granted = active_grant_read(turn, live);
     int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : granted->poll_seq;
     bool forgot = given < -1;
     if (forgot)
@@ -418,7 +426,7 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
     if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
         return;
     if (seq == given && !forgot && !PLANT(no_replay)) {
-        heap_put(&turn->engine->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
+        heap_put(&turn->engine->grants->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
         grant_render(turn, poll, node);
     } else if (PLANT(grant_not_returned)) {
         return;
@@ -434,10 +442,10 @@ static void poll_seq(struct turn *turn, struct known_executor *known, struct com
 {
     if (poll->in.poll.seq < 0)
         return;
-    lives_expect(turn, known, true);
-    for (struct list_node *at = known->lives.first; at; at = at->next) { /* changed by the commit, not here */
-        struct live *live = CONTAINER_OF(at, struct live, mate);
-        if (live->look != turn->engine->looks)
+    active_grants_expect(turn, known, true);
+    for (struct list_node *at = known->active_grants.first; at; at = at->next) { /* changed by the commit, not here */
+        struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
+        if (live->look != turn->engine->polls->looks)
             grant_absent(turn, known, poll, live);
     }
 }
@@ -448,7 +456,7 @@ static void store_went_back(struct turn *turn, const struct known_executor *know
 {
     struct engine *engine = turn->engine;
     /* all that was seen is older than that */
-    bool renewed = engine->went_back || turn->head.incarnation != engine->head.incarnation;
+    bool renewed = engine->shared->went_back || turn->head.incarnation != engine->head.incarnation;
     /* another history */
     if (poll->in.poll.seen_incarnation != turn->head.incarnation && !PLANT(incarnation_each_poll))
         return;
@@ -457,10 +465,10 @@ static void store_went_back(struct turn *turn, const struct known_executor *know
     turn_incarnate(turn, known->row.name, STR("an executor has seen later events: this store is an older copy"));
 }
 
-void cmd_poll(struct turn *turn, struct command *poll)
+void command_poll(struct turn *turn, struct command *poll)
 {
     struct engine *engine = turn->engine;
-    struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+    struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)poll->in.poll.executor);
     if (!known || !tenant_of_executor(&known->row, poll->actor.tenant) || known->row.owner < 0) {
         turn_refuse(turn, poll, ERR_not_found, "there is no executor %lld; register it again",
             (long long)poll->in.poll.executor);
@@ -486,7 +494,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     executor_spoke(engine, known, turn->boot);
     known->free = poll->in.poll.free < known->row.slots ? poll->in.poll.free : known->row.slots;
     pthread_mutex_unlock(&engine->heard_lock);
-    if ((known->row.state == EXECUTOR_LOST || known->row.silent) && turn->narrow) {
+    if ((known->row.state == EXECUTOR_LOST || known->row.silent) && turn->narrow.is) {
         turn_widen(turn);
         return;
     }
@@ -510,7 +518,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     finish_items(turn, poll, poll->in.poll.finishes, poll->in.poll.n_finishes);
     renew_all(turn, known, poll);
     poll_seq(turn, known, poll);
-    *ARRAY_ADD(turn->arena, turn->polls) = poll;
+    *ARRAY_ADD(turn->arena, turn->claims.polls) = poll;
 }
 
 /* --- pending tasks, by class --- */
@@ -551,20 +559,20 @@ static void supply_ask(struct turn *turn, struct supply *supply, size_t n)
 
 static struct supply *supply_of(struct turn *turn, int64_t class_id)
 {
-    struct supply *supply = map_find(&turn->supplies, (uint64_t)class_id);
+    struct supply *supply = map_find(&turn->claims.supplies, (uint64_t)class_id);
     if (supply)
         return supply;
     supply = ARENA_NEW(turn->arena, struct supply);
     supply->class_id = class_id;
-    map_put(&turn->supplies, (uint64_t)class_id, supply);
+    map_put(&turn->claims.supplies, (uint64_t)class_id, supply);
     return supply;
 }
 
 /* What became pending since the last look goes to its class, each once, however many classes are asked for. */
 static void supplies_fresh(struct turn *turn)
 {
-    for (; turn->n_supplied < turn->slice->n_fresh; turn->n_supplied++) {
-        struct node *node = turn->slice->fresh[turn->n_supplied];
+    for (; turn->claims.n_supplied < turn->slice->n_fresh; turn->claims.n_supplied++) {
+        struct node *node = turn->slice->fresh[turn->claims.n_supplied];
         struct supply *supply = node->row.state == STATE_P ? supply_of(turn, node->row.class_id) : NULL;
         if (supply && !supply->asked)
             *ARENA_PUSH(turn->arena, supply->fresh, supply->n_fresh, supply->cap_fresh) = node;
@@ -574,17 +582,17 @@ static void supplies_fresh(struct turn *turn)
 static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t want)
 {
     /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
-    if (!turn->supplied)
+    if (!turn->claims.supplied)
         MAP_EACH (&turn->slice->nodes, e)
-            turn->n_were_pending += ((const struct node *)e->value)->was == STATE_P;
-    turn->supplied = true;
+            turn->claims.n_were_pending += ((const struct node *)e->value)->was == STATE_P;
+    turn->claims.supplied = true;
     supplies_fresh(turn);
     struct supply *supply = supply_of(turn, class_id);
     if (supply->asked)
         return supply;
     if (supply->n_fresh > 1)
         qsort(supply->fresh, supply->n_fresh, sizeof *supply->fresh, by_rank);
-    supply_ask(turn, supply, want + turn->n_were_pending);
+    supply_ask(turn, supply, want + turn->claims.n_were_pending);
     return supply;
 }
 
@@ -666,7 +674,7 @@ static void picks_sift(struct picks *picks, size_t at)
 static void picks_open(struct turn *turn, struct known_executor *known, size_t want, struct picks *picks)
 {
     picks->open = true;
-    MAP_EACH (&turn->engine->classes, e) {
+    MAP_EACH (&turn->engine->cache->classes, e) {
         const struct task_class *class_ = e->value;
         if (!cache_fits(turn->engine, known, class_->id))
             continue;
@@ -701,11 +709,12 @@ static struct node *pick_next(struct turn *turn, struct picks *picks)
 static int64_t grants_most(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
     int64_t free = poll->in.poll.free, again = (int64_t)poll->out.poll.n_grants;
-    int64_t room = known->row.slots + poll->in.poll.ahead - (int64_t)known->lives.n - poll->revived;
+    int64_t room = known->row.slots + poll->in.poll.ahead - (int64_t)known->active_grants.n - poll->revived;
     if (again + room >= free)
         return free;
-    for (struct list_node *at = known->lives.first; at; at = at->next) { /* and those that end in this very turn? */
-        const struct live *live = CONTAINER_OF(at, struct live, mate);
+    for (struct list_node *at = known->active_grants.first; at;
+         at = at->next) { /* and those that end in this very turn? */
+        const struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)live->attempt.task);
         room += pending && (pending->ended || pending->removed) && pending->attempt.grant == live->attempt.grant;
     }
@@ -715,7 +724,7 @@ static int64_t grants_most(struct turn *turn, const struct known_executor *known
 
 static void grants_take(struct turn *turn, struct command *poll, size_t want)
 {
-    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
+    struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)poll->in.poll.executor);
     if (!known || known->parked != poll || known->row.state != EXECUTOR_ACTIVE)
         return;
     if (atomic_load(&poll->gone)) {
@@ -732,7 +741,7 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         if (!node || turn->slice->failed)
             return;
         if (lane_closed(turn->slice, node->row.lane) && !PLANT(pause_ignored)) {
-            if (turn->n_parked_tasks++ >= turn->engine->batch)
+            if (turn->claims.n_parked_tasks++ >= turn->engine->batch)
                 return; /* the next turn goes on parking */
             task_park(turn->slice, node);
             slice_settle(turn->slice);
@@ -793,12 +802,13 @@ static bool fresh_fits(struct turn *turn, const struct fresh_classes *classes, c
 void claims_run(struct turn *turn)
 {
     size_t want = 0;
-    for (size_t i = 0; i < turn->polls.n; i++)
-        want +=
-            (size_t)turn->polls.at[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls.at[i]->in.poll.free : GRANTS_MAX;
+    for (size_t i = 0; i < turn->claims.polls.n; i++)
+        want += (size_t)turn->claims.polls.at[i]->in.poll.free < GRANTS_MAX
+                    ? (size_t)turn->claims.polls.at[i]->in.poll.free
+                    : GRANTS_MAX;
     struct engine *engine = turn->engine;
-    for (size_t i = 0; i < turn->polls.n; i++)
-        claim_for(turn, turn->polls.at[i], want);
+    for (size_t i = 0; i < turn->claims.polls.n; i++)
+        claim_for(turn, turn->claims.polls.at[i], want);
     /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
     size_t fresh = 0;
     struct fresh_classes classes = { 0 };
@@ -810,24 +820,24 @@ void claims_run(struct turn *turn)
         if (!classes.all)
             fresh_class_add(&classes, row->class_id);
     }
-    classes.all |= engine->claims_left;
-    bool all = engine->claims_left;
-    for (struct list_node *at = engine->parked.first; at && (fresh > 0 || all); at = at->next) {
+    classes.all |= engine->polls->left;
+    bool all = engine->polls->left;
+    for (struct list_node *at = engine->polls->parked.first; at && (fresh > 0 || all); at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
         if (!fresh_fits(turn, &classes, poll))
             continue;
         size_t before = poll->out.poll.n_grants;
         /* what is asked for in vain is locked in vain */
-        size_t more = turn->narrow ? (size_t)poll->in.poll.free : GRANTS_MAX;
+        size_t more = turn->narrow.is ? (size_t)poll->in.poll.free : GRANTS_MAX;
         claim_for(turn, poll, all ? fresh + more : fresh);
         size_t granted = poll->out.poll.n_grants - before;
         if (granted)
             poll_answer(turn, poll);
         fresh = granted < fresh ? fresh - granted : 0;
     }
-    engine->passed_over = turn->narrow && engine->store->ops->ready_passed(engine->store);
+    engine->shared->passed_over = turn->narrow.is && engine->store->ops->ready_passed(engine->store);
     /* slots that they gave back may have made others pending, too late for this turn */
-    engine->claims_left = turn->n_parked_tasks > 0 || engine->passed_over;
+    engine->polls->left = turn->claims.n_parked_tasks > 0 || engine->shared->passed_over;
 }
 
 /* --- answering --- */
@@ -836,7 +846,7 @@ void poll_answer(struct turn *turn, struct command *poll)
 {
     if (poll->answered)
         return;
-    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
+    struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)poll->in.poll.executor);
     poll->out.poll.lease_ms = turn->engine->config.lease_ms;
     poll->out.poll.state = known ? known->row.state : EXECUTOR_ACTIVE;
     turn_answer(turn, poll);
@@ -852,8 +862,9 @@ void polls_settle(struct turn *turn)
     struct engine *engine = turn->engine;
     for (size_t i = 0; i < turn->slice->n_endings; i++) { /* cancels for jobs whose executor listens now */
         struct node *node = turn->slice->endings[i];
-        struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
-        struct known_executor *known = live ? map_find(&engine->executors, (uint64_t)live->attempt.executor) : NULL;
+        struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);
+        struct known_executor *known =
+            live ? map_find(&engine->cache->executors, (uint64_t)live->attempt.executor) : NULL;
         if (node->row.state != STATE_X || !known || !known->parked)
             continue;
         cancel_add(known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant },
@@ -862,13 +873,13 @@ void polls_settle(struct turn *turn)
     }
     struct heap_node *first;
     /* commands_undo puts them back when the turn fails */
-    while ((first = heap_first(&engine->polls_due)) && first->key <= turn->boot) {
-        heap_take(&engine->polls_due, first);
+    while ((first = heap_first(&engine->polls->due)) && first->key <= turn->boot) {
+        heap_take(&engine->polls->due, first);
         poll_answer(turn, CONTAINER_OF(first, struct command, due));
     }
-    for (size_t i = 0; i < turn->polls.n; i++) {
-        struct command *poll = turn->polls.at[i];
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+    for (size_t i = 0; i < turn->claims.polls.n; i++) {
+        struct command *poll = turn->claims.polls.at[i];
+        struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)poll->in.poll.executor);
         int64_t wait_max = engine->config.lease_ms / 3,
                 wait = poll->in.poll.wait_ms < wait_max ? poll->in.poll.wait_ms : wait_max;
         if (has_news(poll) || wait <= 0 || !known || known->parked != poll) {
@@ -879,32 +890,32 @@ void polls_settle(struct turn *turn)
             if (wait > 8 * POLLS_TOGETHER_MS)
                 poll->deadline &= ~(int64_t)(POLLS_TOGETHER_MS - 1);
             poll->known = known;
-            *ARRAY_ADD(turn->arena, turn->to_park) = poll;
+            *ARRAY_ADD(turn->arena, turn->claims.to_park) = poll;
         }
     }
 }
 
 void polls_commit(struct turn *turn)
 {
-    for (size_t i = 0; i < turn->to_park.n; i++) {
-        struct command *poll = turn->to_park.at[i];
+    for (size_t i = 0; i < turn->claims.to_park.n; i++) {
+        struct command *poll = turn->claims.to_park.at[i];
         poll->revived = 0; /* they are among the living now */
-        list_append(&turn->engine->parked, &poll->node);
+        list_append(&turn->engine->polls->parked, &poll->node);
         if (!PLANT(poll_kept))
-            heap_put(&turn->engine->polls_due, &poll->due, poll->deadline);
+            heap_put(&turn->engine->polls->due, &poll->due, poll->deadline);
     }
     for (size_t i = 0; i < turn->answered.n; i++) {
         struct command *poll = turn->answered.at[i];
         if (poll->kind == CMD_REGISTER && !poll->err.code && !poll->replay) {
-            struct known_executor *anew = map_find(&turn->engine->executors, (uint64_t)poll->out.reg.id);
+            struct known_executor *anew = map_find(&turn->engine->cache->executors, (uint64_t)poll->out.reg.id);
             if (anew)
                 anew->memory = memory_of(poll);
         }
         if (poll->kind != CMD_POLL)
             continue;
-        list_remove(&turn->engine->parked, &poll->node);
-        heap_take(&turn->engine->polls_due, &poll->due);
-        struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
+        list_remove(&turn->engine->polls->parked, &poll->node);
+        heap_take(&turn->engine->polls->due, &poll->due);
+        struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)poll->in.poll.executor);
         if (!known)
             continue;
         if (known->parked == poll)
@@ -918,7 +929,7 @@ void polls_commit(struct turn *turn)
 
 int64_t polls_deadline(struct engine *engine)
 {
-    const struct heap_node *first = heap_first(&engine->polls_due);
+    const struct heap_node *first = heap_first(&engine->polls->due);
     return first ? first->key : INT64_MAX;
 }
 
@@ -928,14 +939,14 @@ void commands_undo(struct engine *engine, struct command **commands, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         commands[i]->answered = false;
-    MAP_EACH (&engine->executors, e)
+    MAP_EACH (&engine->cache->executors, e)
         ((struct known_executor *)e->value)->parked = NULL;
-    for (struct list_node *at = engine->parked.first; at; at = at->next) {
+    for (struct list_node *at = engine->polls->parked.first; at; at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+        struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)poll->in.poll.executor);
         poll->out.poll.n_grants = poll->out.poll.n_cancels = poll->out.poll.grant_bytes = 0;
         poll->answered = false;
-        heap_put(&engine->polls_due, &poll->due, poll->deadline);
+        heap_put(&engine->polls->due, &poll->due, poll->deadline);
         if (known)
             known->parked = poll;
     }
@@ -944,10 +955,10 @@ void commands_undo(struct engine *engine, struct command **commands, size_t n)
 void polls_release(struct engine *engine, struct list *out)
 {
     struct list_node *at;
-    while ((at = list_take_first(&engine->parked))) {
+    while ((at = list_take_first(&engine->polls->parked))) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
-        heap_take(&engine->polls_due, &poll->due);
+        struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)poll->in.poll.executor);
+        heap_take(&engine->polls->due, &poll->due);
         if (known)
             known->parked = NULL;
         poll->out.poll.lease_ms = engine->config.lease_ms;

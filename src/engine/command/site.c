@@ -7,7 +7,9 @@
  * and says so (config.differs). */
 #include <string.h>
 
-#include "engine/turn.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/tenants.h"
 #include "io/log.h"
 
 enum { REASON_BYTES = 600 };
@@ -30,18 +32,19 @@ static void site_publish(struct engine *engine, const struct site_conf *conf)
 {
     unsigned differs = 0;
     for (size_t k = 0; k < SITE_KEYS; k++)
-        if (engine->file[k].len && !str_eqz(engine->file[k], "{}") && !str_eq(engine->file[k], engine->site[k].body))
+        if (engine->site->file[k].len && !str_eqz(engine->site->file[k], "{}") &&
+            !str_eq(engine->site->file[k], engine->site->keys[k].body))
             differs |= 1U << k;
-    atomic_store(&engine->site_differs, differs);
-    atomic_store(&engine->history_ms, conf->history_ms);
-    atomic_fetch_add(&engine->site_version, 1);
+    atomic_store(&engine->site->differs, differs);
+    atomic_store(&engine->site->history_ms, conf->history_ms);
+    atomic_fetch_add(&engine->site->version, 1);
 }
 
 static bool site_read(struct engine *engine, struct site_conf *out, struct err *err)
 {
     *out = (struct site_conf){ 0 };
     for (size_t k = 0; k < SITE_KEYS; k++)
-        if (!site_key_parse(engine->site[k].body, k, &engine->site_arena, out))
+        if (!site_key_parse(engine->site->keys[k].body, k, &engine->site->arena, out))
             return err_set(err, ERR_corrupt, "the stored key '%s' of the site can't be read", site_key_name(k));
     return true;
 }
@@ -52,15 +55,15 @@ bool tenants_load(struct engine *engine, struct err *err)
     struct site_key *rows;
     size_t n;
     struct site_conf conf;
-    arena_reset(&engine->site_arena);
+    arena_reset(&engine->site->arena);
     for (size_t i = 0; i < SITE_KEYS; i++)
-        engine->site[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
-    if (!store->ops->load_site(store, &engine->site_arena, &rows, &n, err))
+        engine->site->keys[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
+    if (!store->ops->load_site(store, &engine->site->arena, &rows, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < SITE_KEYS; k++)
             if (str_eqz(rows[i].name, site_key_name(k)))
-                engine->site[k] = rows[i];
+                engine->site->keys[k] = rows[i];
     if (!site_read(engine, &conf, err))
         return false;
     tenants_set(engine, &conf.tenants);
@@ -75,8 +78,8 @@ static void semaphores_apply(struct turn *turn, struct str tenant, const struct 
     for (size_t i = 0; i < conf->n; i++) {
         struct str name = conf->items[i].name;
         int64_t limit = conf->items[i].limit;
-        struct slot *known =
-            smap_find(&turn->engine->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
+        struct slot *known = smap_find(
+            &turn->engine->cache->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
         if (!known)
             known = cache_slot_put(turn, tenant, name, 0);
         struct slot *slot = slice_slot(turn->slice, known->id);
@@ -98,7 +101,7 @@ static void semaphores_apply(struct turn *turn, struct str tenant, const struct 
 static void running_apply(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    SMAP_EACH (&engine->tenants, e) {
+    SMAP_EACH (&engine->cache->tenants, e) {
         struct known_tenant *known = e->value;
         bool limited = known->listed && known->conf.quotas[QUOTA_running] >= 0;
         int64_t limit = limited ? known->conf.quotas[QUOTA_running] : SLOT_FREE;
@@ -113,7 +116,7 @@ static void running_apply(struct turn *turn)
     }
     MAP_EACH (&turn->slice->lanes, e) {
         struct lane *lane = e->value;
-        lane->quota = engine->rows.lane(engine, lane->id)->quota;
+        lane->quota = engine->cache->rows.lane(engine, lane->id)->quota;
     }
 }
 
@@ -161,12 +164,12 @@ static void site_apply(struct turn *turn, const struct site_conf *conf, struct s
     struct err ignored = { 0 };
     bool changed = false;
     for (size_t k = 0; k < SITE_KEYS; k++) {
-        struct str body = body_of(&engine->site_arena, conf, k);
-        struct site_key *key = &engine->site[k], before = *key;
+        struct str body = body_of(&engine->site->arena, conf, k);
+        struct site_key *key = &engine->site->keys[k], before = *key;
         if (conf->silent & 1U << k || str_eq(body, key->body))
             continue;
         *key = (struct site_key){ str_of(site_key_name(k)), body, key->version + 1, turn->wall,
-            str_dup(&engine->site_arena, actor) };
+            str_dup(&engine->site->arena, actor) };
         key_put(turn, key);
         changed = true;
         slice_event(turn->slice, &(struct event){ .kind = EVENT_config,
@@ -189,9 +192,10 @@ static void site_apply(struct turn *turn, const struct site_conf *conf, struct s
 /* What this server's own file says, to be held against what is in force. */
 static void file_note(struct engine *engine, const struct site_conf *conf)
 {
-    arena_reset(&engine->file_arena);
+    arena_reset(&engine->site->file_arena);
     for (size_t k = 0; k < SITE_KEYS; k++)
-        engine->file[k] = conf->silent & 1U << k ? (struct str){ 0 } : body_of(&engine->file_arena, conf, k);
+        engine->site->file[k] =
+            conf->silent & 1U << k ? (struct str){ 0 } : body_of(&engine->site->file_arena, conf, k);
 }
 
 static void keys_copy(struct arena *arena, const struct site_key *from, struct site_key *out)
@@ -203,16 +207,16 @@ static void keys_copy(struct arena *arena, const struct site_key *from, struct s
     }
 }
 
-void cmd_site(struct turn *turn, struct command *command)
+void command_site(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     const struct site_conf *conf = &command->in.site.conf;
-    keys_copy(command->arena, engine->site, command->out.site.before);
+    keys_copy(command->arena, engine->site->keys, command->out.site.before);
     if (command->in.site.from_file)
         file_note(engine, conf);
     if (!command->in.site.dry_run)
         site_apply(turn, conf, command->actor.name);
-    keys_copy(command->arena, engine->site, command->out.site.after);
+    keys_copy(command->arena, engine->site->keys, command->out.site.after);
     for (size_t k = 0; command->in.site.dry_run && k < SITE_KEYS; k++)
         if (!(conf->silent & 1U << k))
             command->out.site.after[k].body = body_of(command->arena, conf, k);
@@ -232,7 +236,7 @@ void site_start(struct turn *turn)
     struct site_conf conf = engine->config.site, kept;
     file_note(engine, &conf);
     for (size_t k = 0; k < SITE_KEYS; k++)
-        if (engine->store->exclusive ? !is_by_file(&engine->site[k]) : engine->site[k].version > 0)
+        if (engine->store->exclusive ? !is_by_file(&engine->site->keys[k]) : engine->site->keys[k].version > 0)
             conf.silent |= 1U << k;
     site_apply(turn, &conf, STR(BY_FILE));
     if (!site_read(engine, &kept, turn->err)) {
@@ -246,20 +250,21 @@ void site_start(struct turn *turn)
             log_warn("config.differs",
                 "key=%s version=%lld by=%s "
                 "note=\"the site goes by what is stored; to change it: weir config apply, or SIGHUP to this server\"",
-                site_key_name(k), (long long)engine->site[k].version, log_quote(engine->site[k].changed_by).z);
+                site_key_name(k), (long long)engine->site->keys[k].version,
+                log_quote(engine->site->keys[k].changed_by).z);
 }
 
 uint64_t engine_site_version(struct engine *engine)
 {
-    return atomic_load(&engine->site_version);
+    return atomic_load(&engine->site->version);
 }
 
 unsigned engine_site_differs(struct engine *engine)
 {
-    return atomic_load(&engine->site_differs);
+    return atomic_load(&engine->site->differs);
 }
 
 int64_t engine_history(struct engine *engine)
 {
-    return atomic_load(&engine->history_ms);
+    return atomic_load(&engine->site->history_ms);
 }

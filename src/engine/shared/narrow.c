@@ -13,7 +13,15 @@
  * anything: pauses, duties and what is due by itself, executors, tokens, configuration, archives that come and go,
  * names that are new. What turns out to need that in the middle of a narrow turn ends it (turn_widen): nothing was
  * changed, and the same commands are decided once more, wide. */
-#include "engine/turn.h"
+#include "engine/archives.h"
+#include "engine/cache/cache.h"
+#include "engine/command/command.h"
+#include "engine/expiry.h"
+#include "engine/grants.h"
+#include "engine/health.h"
+#include "engine/seals.h"
+#include "engine/shared/shared.h"
+#include "engine/waiters.h"
 
 enum {
     TURNS_OWN = 2000,  /* a block of numbers; half used up, the next wide turn takes another */
@@ -28,9 +36,9 @@ enum {
 
 void turn_widen(struct turn *turn)
 {
-    if (!turn->narrow)
+    if (!turn->narrow.is)
         return;
-    turn->widened = turn->slice->failed = true;
+    turn->narrow.widened = turn->slice->failed = true;
 }
 
 static const bool kinds[CMD_KIND_COUNT] = {
@@ -59,23 +67,23 @@ bool commands_are_narrow(struct command **commands, size_t n)
 static bool numbers_more(struct turn *turn)
 {
     struct store *store = turn->engine->store;
-    size_t n = turn->n_numbers > NUMBERS_MORE ? turn->n_numbers : NUMBERS_MORE;
+    size_t n = turn->narrow.n_numbers > NUMBERS_MORE ? turn->narrow.n_numbers : NUMBERS_MORE;
     struct turn_needs needs = { .narrow = true, .numbers = ARENA_ARRAY(turn->arena, int64_t, n), .n_numbers = n };
     if (!store->ops->expect(store, &needs, turn->err))
         return false;
-    turn->numbers = needs.numbers;
-    turn->n_numbers = n;
-    turn->numbers_used = 0;
+    turn->narrow.numbers = needs.numbers;
+    turn->narrow.n_numbers = n;
+    turn->narrow.numbers_used = 0;
     return true;
 }
 
 int64_t task_number(struct turn *turn)
 {
-    if (!turn->narrow)
+    if (!turn->narrow.is)
         return turn->head.next_task++;
-    if (turn->numbers_used == turn->n_numbers && !numbers_more(turn))
+    if (turn->narrow.numbers_used == turn->narrow.n_numbers && !numbers_more(turn))
         turn->slice->failed = true;
-    int64_t number = turn->slice->failed ? 0 : turn->numbers[turn->numbers_used++];
+    int64_t number = turn->slice->failed ? 0 : turn->narrow.numbers[turn->narrow.numbers_used++];
     if (number == 0)
         turn_widen(turn);
     if (number < turn->head.next_task)
@@ -86,31 +94,32 @@ int64_t task_number(struct turn *turn)
 
 int64_t spec_number(struct turn *turn)
 {
-    if (!turn->narrow)
+    if (!turn->narrow.is)
         return turn->head.next_spec++;
-    if (turn->own.spec >= turn->own.spec_end)
+    if (turn->narrow.own.spec >= turn->narrow.own.spec_end)
         turn_widen(turn);
-    return turn->own.spec++;
+    return turn->narrow.own.spec++;
 }
 
 /* --- when --- */
 
 bool something_due(struct engine *engine, int64_t wall, int64_t boot)
 {
-    const struct heap_node *first = heap_first(&engine->deadlines);
-    int64_t ahead = wall - boot - engine->offset; /* the clock was set: see holds_lift */
-    if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000))
+    const struct heap_node *first = heap_first(&engine->grants->deadlines);
+    int64_t ahead = wall - boot - engine->backlog->clock_offset; /* the clock was set: see holds_lift */
+    if (coord_holds(engine->shared->coord, DUTY_timers) && (ahead > 0 || ahead < -1000))
         return true;
     if ((first && first->key <= boot) || duties_next(engine) <= boot)
         return true;
     if (expiry_next(engine) <= boot || seals_next(engine) <= boot)
         return true;
-    if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n ||
-        engine->coord->leaving)
+    if (engine->backlog->resuming.n || engine->backlog->removing.n || engine->backlog->archives_left ||
+        engine->slots->left.n || engine->shared->coord->leaving)
         return true;
-    if (served_due(engine) || engine->tells_due || engine->beats_due)
+    if (served_due(engine) || engine->backlog->tells_due || engine->grants->beats_due)
         return true;
-    return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) || schedules_due(engine, wall, boot);
+    return (coord_holds(engine->shared->coord, DUTY_timers) && engine->backlog->next_time <= wall) ||
+           schedules_due(engine, wall, boot);
 }
 
 static bool posts_many(struct command **commands, size_t n)
@@ -123,19 +132,22 @@ static bool posts_many(struct command **commands, size_t n)
 
 bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot)
 {
-    if (!engine->store->narrows || engine->stale || engine->limited || engine->space.full || engine->went_back)
+    if (!engine->store->narrows || engine->shared->stale || engine->cache->limited || engine->space->full ||
+        engine->shared->went_back)
         return false;
-    if (!others_are_about(engine, boot) || boot < engine->wide_until || engine->passed_over || engine->cancels_left)
+    if (!peers_are_about(engine, boot) || boot < engine->shared->wide_until || engine->shared->passed_over ||
+        engine->shared->cancels_left)
         return false;
-    if (engine->own.turn >= engine->own.turn_end || engine->own.incarnation != engine->head.incarnation)
+    if (engine->shared->own.turn >= engine->shared->own.turn_end ||
+        engine->shared->own.incarnation != engine->head.incarnation)
         return false;
     return commands_are_narrow(commands, n) && !posts_many(commands, n) && !something_due(engine, wall, boot);
 }
 
 void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot)
 {
-    if (posts_many(commands, n) && engine->wide_until < boot + POSTS_MS)
-        engine->wide_until = boot + POSTS_MS;
+    if (posts_many(commands, n) && engine->shared->wide_until < boot + POSTS_MS)
+        engine->shared->wide_until = boot + POSTS_MS;
 }
 
 /* In a wide turn's commit. */
@@ -143,8 +155,8 @@ void numbers_reserve(struct turn *turn, struct store_head *head)
 {
     const struct engine *engine = turn->engine;
     int64_t block = engine->config.block ? engine->config.block : TURNS_OWN, specs = block * SPECS_A_TURN;
-    struct numbers *own = &turn->own;
-    if (!engine->store->narrows || !others_are_about(engine, turn->boot))
+    struct numbers *own = &turn->narrow.own;
+    if (!engine->store->narrows || !peers_are_about(engine, turn->boot))
         return;
     bool last = own->incarnation == head->incarnation;
     if (last && own->turn_end - own->turn > block / 2 && own->spec_end - own->spec > specs / 2)
@@ -159,7 +171,7 @@ void numbers_reserve(struct turn *turn, struct store_head *head)
 
 void executor_counted(struct turn *turn, int64_t executor, bool failed)
 {
-    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)executor);
+    struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)executor);
     if (!known)
         return; /* it has gone: nobody counts for it any more */
     if (known->counted == turn->engine->serial) {
@@ -184,11 +196,11 @@ static bool archives_are_own(struct turn *turn, const struct changes *c)
 {
     bool own = true;
     for (size_t i = 0; i < c->archives.n && own; i++)
-        own = map_find(&turn->locked, (uint64_t)c->archives.at[i]->lane);
+        own = map_find(&turn->narrow.locked, (uint64_t)c->archives.at[i]->lane);
     for (size_t i = 0; i < c->revisions.n && own; i++)
-        own = map_find(&turn->locked, (uint64_t)c->revisions.at[i].lane);
+        own = map_find(&turn->narrow.locked, (uint64_t)c->revisions.at[i].lane);
     for (size_t i = 0; i < c->latest.n && own; i++)
-        own = map_find(&turn->locked, (uint64_t)c->latest.at[i].lane);
+        own = map_find(&turn->narrow.locked, (uint64_t)c->latest.at[i].lane);
     return own;
 }
 
@@ -198,7 +210,7 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
     if (PLANT(lanes_uncounted))
         return lane;
     struct lane *was = ARENA_NEW(turn->arena, struct lane);
-    *was = *(const struct lane *)map_find(&turn->engine->lanes, (uint64_t)lane->id + 1);
+    *was = *(const struct lane *)map_find(&turn->engine->cache->lanes, (uint64_t)lane->id + 1);
     if (was->last_vt < turn->head.v_now)
         was->last_vt = turn->head.v_now;
     if (was->last_vt > lane->last_vt)
@@ -228,19 +240,20 @@ bool changes_narrow(struct turn *turn)
 void narrow_committed(struct turn *turn, const struct store_head *head)
 {
     struct engine *engine = turn->engine;
-    engine->cancels_left = false;
+    engine->shared->cancels_left = false;
     if (!head->commit)
-        return;                                            /* nothing was written */
-    bool alone = head->commit == engine->taken.commit + 1; /* nobody else has committed meanwhile */
-    engine->own = turn->own;
-    engine->own.turn += turn->slice->n_events > 0;
+        return;                                                    /* nothing was written */
+    bool alone = head->commit == engine->shared->taken.commit + 1; /* nobody else has committed meanwhile */
+    engine->shared->own = turn->narrow.own;
+    engine->shared->own.turn += turn->slice->n_events > 0;
     if (alone)
-        engine->taken = *head;
-    engine->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
-    engine->own_events = (int64_t)turn->slice->n_events;
+        engine->shared->taken = *head;
+    engine->shared->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
+    engine->shared->own_events = (int64_t)turn->slice->n_events;
     engine->head = *head;
     for (size_t i = 0; i < turn->changes.counts.n; i++) {
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)turn->changes.counts.at[i].executor);
+        struct known_executor *known =
+            map_find(&engine->cache->executors, (uint64_t)turn->changes.counts.at[i].executor);
         known->row.processed += turn->changes.counts.at[i].processed;
         known->row.failed += turn->changes.counts.at[i].failed;
     }
@@ -255,6 +268,6 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n)
         caches_specs_drop(engine);
         definitions_drop(engine);
     }
-    engine->claims_left = true;
-    engine->wide_until = turn->boot + WIDE_MS;
+    engine->polls->left = true;
+    engine->shared->wide_until = turn->boot + WIDE_MS;
 }

@@ -1,0 +1,99 @@
+/* command: a function for each kind of command, and what they share. Each either refuses (command->err) or changes the
+ * slice; the table is in turn.c. */
+#ifndef WEIR_ENGINE_COMMAND_COMMAND_H
+#define WEIR_ENGINE_COMMAND_COMMAND_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "engine/state.h"
+
+enum {
+    GRANTS_MAX = 1000,      /* a poll's */
+    NEED_BYTES = 512,       /* of a dependency in a grant, besides its outputs, about */
+    GRANTS_MANY = 64,       /* unless the configuration says otherwise */
+    NEAR_MAX = 8,           /* numbers of tasks */
+    POLLS_TOGETHER_MS = 64, /* a power of two: long polls end in step */
+};
+
+void command_enqueue(struct turn *turn, struct command *command);
+void command_cancel(struct turn *turn, struct command *command);
+void command_retry(struct turn *turn, struct command *command);
+void command_promote(struct turn *turn, struct command *command);
+void command_lane_pause(struct turn *turn, struct command *command);
+void command_executor_state(struct turn *turn, struct command *command);
+void command_token_create(struct turn *turn, struct command *command);
+void command_token_revoke(struct turn *turn, struct command *command);
+void command_register(struct turn *turn, struct command *command);
+void command_poll(struct turn *turn, struct command *command);
+void command_finish(struct turn *turn, struct command *command);
+void command_archive_add(struct turn *turn, struct command *command);
+void command_archive_remove(struct turn *turn, struct command *command);
+void command_archive_skip(struct turn *turn, struct command *command);
+void command_revision(struct turn *turn, struct command *command);
+void command_cause(struct turn *turn, struct command *command);
+void command_run(struct turn *turn, struct command *command);
+void command_prune(struct turn *turn, struct command *command);
+void command_log_grown(struct turn *turn, struct command *command);
+void command_site(struct turn *turn, struct command *command);
+void command_note(struct turn *turn, struct command *command);
+
+/* enqueue.c: what revisions make tasks with, too. enqueue_fill: the answer, when the turn is decided */
+void enqueue_fill(struct turn *turn, struct command *command);
+struct node *task_make_of(struct turn *turn, struct str tenant, const struct task_def *def, const struct task *like,
+    const struct because *because);
+struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
+/* in the history of the task that has the key */
+void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked);
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, unsigned flags,
+    struct node **doomed_by);
+
+/* operate.c */
+void lanes_resume(struct turn *turn); /* returns a batch of parked tasks of resumed lanes */
+
+/* finish.c */
+struct str outputs_told(struct turn *turn, int64_t task); /* in this turn; empty: none */
+void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
+
+/* prune.c */
+void prune_follow(struct turn *turn); /* logs go after the commit */
+
+/* polls that wait */
+struct polls {
+    struct heap due;    /* by their deadline: a turn looks at those that are due, not at all that wait */
+    struct list parked; /* oldest first */
+    bool left;          /* the last turn put pending tasks back: waiting polls are looked at again, at once */
+    uint64_t looks;     /* polls looked at */
+};
+
+/* poll.c. executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
+bool executor_owned(const struct executor *executor, const struct command *command);
+void grants_forget(struct turn *turn); /* nobody can name any more what is granted: it may have begun, and counts */
+
+/* poll.c: work for polls. */
+void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending);
+void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node);
+void claims_run(struct turn *turn);
+void poll_answer(struct turn *turn, struct command *poll);
+/* answers those that have something to say or are due; the others park */
+void polls_settle(struct turn *turn);
+void polls_commit(struct turn *turn); /* what their answers carried is remembered */
+/* they and waiting polls stand as before the turn */
+void commands_undo(struct engine *engine, struct command **commands, size_t n);
+void polls_release(struct engine *engine, struct list *out); /* all, empty (shutdown) */
+int64_t polls_deadline(struct engine *engine);
+
+/* idempotency.c: every command that creates, in this order:
+ *     struct kept_answer kept = { 0 };
+ *     if (idempotency_met(turn, command, &kept)) { fill the answer from kept (none when it was refused); return; }
+ *     ... checks that may refuse; changes; command->status = 201;
+ *     idempotency_keep(turn, command, numbers, n);
+ * met, true: nothing more is to be done: command->replay and status are set, or it is refused, or the turn has failed.
+ */
+struct kept_answer {
+    const int64_t *numbers;
+    size_t n;
+};
+bool idempotency_met(struct turn *turn, struct command *command, struct kept_answer *out);
+void idempotency_keep(struct turn *turn, struct command *command, const int64_t *numbers, size_t n);
+
+#endif

@@ -1,0 +1,15 @@
+/* thread: threads around the engine: thread.c. */
+#ifndef WEIR_ENGINE_THREAD_H
+#define WEIR_ENGINE_THREAD_H
+
+#include "engine/state.h"
+
+/* thread_hears: can executors be heard? Their polls come through the loop, which may stand still (a read that waits for
+ * the database) while turns go on. due: an executor is to be given up now, so the loop has to have turned since. */
+enum hearing { HEARS, HEARS_LATER, HEARS_NOTHING };
+enum hearing thread_hears(struct engine *engine, int64_t boot, bool due);
+/* behind the n that are there; how many now */
+size_t thread_gather(struct engine *engine, struct command **commands, size_t n);
+void engine_thread_free(struct engine *engine);
+
+#endif
