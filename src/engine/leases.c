@@ -281,7 +281,7 @@ bool leases_load(struct engine *engine, int64_t boot, struct err *err)
     struct arena scratch = { 0 };
     struct attempt *attempts;
     size_t n;
-    bool ok = engine->store->ops->load_live(engine->store, &scratch, &attempts, &n, err);
+    bool ok = engine->store->ops->load_active_grants(engine->store, &scratch, &attempts, &n, err);
     for (size_t i = 0; ok && i < n; i++) {
         struct task task;
         bool found;

@@ -285,7 +285,7 @@ bool turn_commit(struct turn *turn, struct err *err)
     c->clock = turn->ticks ? &turn->clock : NULL;
     c->head = turn->head;
     for (size_t i = 0; i < turn->answered.n; i++)
-        c->told |= turn->answered.at[i]->kind != CMD_POLL;
+        c->acknowledges |= turn->answered.at[i]->kind != CMD_POLL;
     c->head.v_now = slice->v_now;
     c->first_seq = turn->head.seq + 1;
     c->time = turn->slice->stamp;
@@ -294,7 +294,7 @@ bool turn_commit(struct turn *turn, struct err *err)
     c->out_head = &committed;
     if (turn->narrow.is && !changes_narrow(turn))
         return false;
-    if (!slice->n_events && changes_told(c))
+    if (!slice->n_events && changes_tagged(c))
         slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
     if (slice->n_events) {
         c->turn = slice->turn;

@@ -118,14 +118,14 @@ struct changes {
     bool numbers; /* of a wide turn: narrow ones after it take numbers for tasks from head.next_task on */
     const struct lane **lanes_was;
     struct store_head *out_head;
-    /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
-    bool told;
+    /* the answers confirm earlier work: everything that this turn has read must be durable before they are sent */
+    bool acknowledges;
     struct str events; /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
 };
 
-/* changes_told: they write rows that `verify` compares with what turns tell of them (store/tags.h). Only a turn with
- * events can tell, so it must have one. */
-bool changes_told(const struct changes *c);
+/* changes_tagged: the turn writes rows that `verify` compares with the hashes in turn.tags (store/tags.h). Only a turn
+ * with events has a row that can hold them, so it must have one. */
+bool changes_tagged(const struct changes *c);
 
 /* What other servers have committed since a head: rows as they are now, events in order. too_far: too much to tell;
  * read all anew. */
@@ -206,7 +206,8 @@ struct store_ops {
     bool (*load_site)(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
     bool (*load_clock)(struct store *store, struct wall_known *out, struct err *err); /* all 0: nothing is known */
     /* unfinished attempts */
-    bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err);
+    bool (*load_active_grants)(
+        struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err);
 
     bool (*load_task)(
         struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);

@@ -344,7 +344,7 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
 
 /* Not executors: their rows are written with every beat, and what is under their tag changes with an event each time.
  * Nor idempotency keys, which may be in turns of which nothing is told. */
-bool changes_told(const struct changes *c)
+bool changes_tagged(const struct changes *c)
 {
     const size_t lists[] = { c->lanes.n, c->classes.n, c->classes_remove.n, c->specs.n, c->slots.n, c->slots_remove.n,
         c->tasks_new.n, c->tasks_changed.n, c->edges_new.n, c->edges_changed.n, c->holds_add.n, c->holds_remove.n,

@@ -15,7 +15,7 @@ static void attempt_expect(struct world *w, const struct attempt *expected, size
     if (!expected->finished)
         assert_int_equal(out.poll_seq, expected->poll_seq);
     assert_int_equal(out.ended_before, expected->finished != 0);
-    MUST(w, OPS(w)->load_live(w->store, &w->arena, &live, &n, &w->err));
+    MUST(w, OPS(w)->load_active_grants(w->store, &w->arena, &live, &n, &w->err));
     assert_int_equal(n, n_live);
 }
 

@@ -26,7 +26,7 @@ static void a_new_store_is_empty(void **state)
     assert_memory_equal(&head, &w.head, sizeof head);
     MUST(&w, OPS(&w)->load_lanes(w.store, &w.arena, &lanes, &n, &w.err));
     assert_int_equal(n, 0);
-    MUST(&w, OPS(&w)->load_live(w.store, &w.arena, &live, &n, &w.err));
+    MUST(&w, OPS(&w)->load_active_grants(w.store, &w.arena, &live, &n, &w.err));
     assert_int_equal(n, 0);
     MUST(&w, OPS(&w)->load_task(w.store, &w.arena, 1, &task, &found, &w.err));
     assert_false(found);

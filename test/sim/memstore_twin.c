@@ -179,7 +179,7 @@ LIST_READ(twin_slots, load_slots, struct slot *, SUM_AT, slot_sum, "slots")
 LIST_READ(twin_executors, load_executors, struct executor *, SUM_AT, executor_sum, "executors")
 LIST_READ(twin_archives, load_archives, struct archive *, SUM_AT, archive_sum, "archives")
 LIST_READ(twin_site, load_site, struct site_key, SUM_OF, site_sum, "the site's keys")
-LIST_READ(twin_live, load_live, struct attempt, SUM_OF, attempt_sum, "live attempts")
+LIST_READ(twin_live, load_active_grants, struct attempt, SUM_OF, attempt_sum, "live attempts")
 LIST_READ(twin_schedules, load_schedules, struct schedule, SUM_OF, schedule_sum, "schedules")
 
 static bool twin_tokens(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out,
@@ -480,7 +480,7 @@ void memport_twin(struct memport *port, struct store *real)
     ops.load_tokens = twin_tokens;
     ops.load_site = twin_site;
     ops.load_clock = twin_clock;
-    ops.load_live = twin_live;
+    ops.load_active_grants = twin_live;
     ops.load_task = twin_task;
     ops.load_edges = twin_edges;
     ops.load_outs = twin_outs;
@@ -536,7 +536,7 @@ bool memport_compare(struct memport *port, struct err *err)
                      store->ops->load_executors(store, &arena, &executors, &n, err) &&
                      store->ops->load_archives(store, &arena, &archives, &n, err) &&
                      store->ops->load_schedules(store, &arena, &schedules, &n, err) &&
-                     store->ops->load_live(store, &arena, &live, &n, err);
+                     store->ops->load_active_grants(store, &arena, &live, &n, err);
     MAP_EACH (&port->rows->tasks, t) {
         int64_t id = (int64_t)t->key;
         ok = ok && store->ops->load_task(store, &arena, id, &task, &found, err) &&

@@ -62,7 +62,8 @@ static bool load_site(struct store *store, struct arena *arena, struct site_key 
     return writer_ask(postgres_of(store), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n, err);
 }
 
-static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
+static bool load_active_grants(
+    struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
     return writer_ask(postgres_of(store), PG_lives, NULL, &result, err) &&
@@ -74,7 +75,7 @@ static bool load_task(
 {
     struct pg_args args = { 0 };
     PGresult *result;
-    *out_found = ahead_task(postgres_of(store), arena, id, out);
+    *out_found = prefetch_task(postgres_of(store), arena, id, out);
     if (*out_found)
         return true;
     arg_i64(&args, id);
@@ -94,7 +95,7 @@ static bool load_edges(struct store *store, struct arena *arena, int64_t id, boo
     size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
-    if (by_pred && ahead_edges_of(postgres_of(store), arena, id, 0, SIZE_MAX, out, out_n))
+    if (by_pred && prefetch_edges_of(postgres_of(store), arena, id, 0, SIZE_MAX, out, out_n))
         return true;
     arg_i64(&args, id);
     return ask_edges(store, arena, by_pred ? PG_edges_by_pred : PG_edges_by_waiter, &args, out, out_n, err);
@@ -104,7 +105,7 @@ static bool load_outs(struct store *store, struct arena *arena, int64_t id, int6
     size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
-    if (ahead_edges_of(postgres_of(store), arena, id, after, n, out, out_n))
+    if (prefetch_edges_of(postgres_of(store), arena, id, after, n, out, out_n))
         return true;
     arg_i64(&args, id);
     arg_i64(&args, after);
@@ -139,7 +140,7 @@ static bool load_attempt(
     PGresult *result;
     arg_i64(&args, task);
     arg_i64(&args, grant);
-    *out_found = ahead_live(postgres_of(store), task, grant, out);
+    *out_found = prefetch_active_grant(postgres_of(store), task, grant, out);
     if (*out_found)
         return true;
     if (!writer_ask(postgres_of(store), PG_live_get, &args, &result, err) ||
@@ -178,18 +179,18 @@ static bool load_log_seal(
  * about. */
 static bool ready_take(struct postgres_store *self, struct cells *c, struct err *err)
 {
-    struct arena *arena = &self->ahead.arena;
+    struct arena *arena = &self->prefetch.arena;
     struct task task;
     if (PQgetisnull(c->result, c->row, c->at) ||
-        map_find(&self->ahead.tasks, (uint64_t)cell_i64(c->result, c->row, c->at)))
+        map_find(&self->prefetch.tasks, (uint64_t)cell_i64(c->result, c->row, c->at)))
         return true;
     if (!pg_row_task(c, arena, &task, err))
         return false;
-    ahead_task_put(self, &task);
-    struct ready_place *place = ARENA_NEW(arena, struct ready_place);
-    (void)row_bytes(next_view(c), place->ready, sizeof place->ready);
-    (void)row_bytes(next_view(c), place->task, sizeof place->task);
-    map_put(&self->ahead.places, (uint64_t)task.id, place);
+    prefetch_task_put(self, &task);
+    struct ready_ctid *ctid = ARENA_NEW(arena, struct ready_ctid);
+    (void)row_bytes(next_view(c), ctid->ready, sizeof ctid->ready);
+    (void)row_bytes(next_view(c), ctid->task, sizeof ctid->task);
+    map_put(&self->prefetch.ctids, (uint64_t)task.id, ctid);
     return true;
 }
 
@@ -197,22 +198,22 @@ static bool ready_take(struct postgres_store *self, struct cells *c, struct err 
  * for a few, it is asked once which have anything pending, and not for the others. */
 static bool class_is_empty(struct postgres_store *self, int64_t class_id, bool *out, struct err *err)
 {
-    struct ahead *ahead = &self->ahead;
+    struct prefetch_turn *prefetch = &self->prefetch;
     PGresult *result;
     bool known = false;
-    *out = self->in_turn && floors_empty(self, class_id, &known);
-    if (*out || known || !self->in_turn || ++ahead->n_asked <= CLASSES_FEW)
+    *out = self->in_turn && ready_start_empty(self, class_id, &known);
+    if (*out || known || !self->in_turn || ++prefetch->n_asked <= CLASSES_FEW)
         return true;
-    if (!ahead->classes_known) {
+    if (!prefetch->classes_known) {
         if (!writer_ask(self, PG_ready_classes, NULL, &result, err))
             return false;
         for (int i = 0; i < PQntuples(result); i++)
-            map_put(&ahead->classes, (uint64_t)cell_i64(result, i, 0), ahead);
-        ahead->classes_known = true;
+            map_put(&prefetch->classes, (uint64_t)cell_i64(result, i, 0), prefetch);
+        prefetch->classes_known = true;
     }
-    *out = !map_find(&ahead->classes, (uint64_t)class_id);
-    if (*out && floors_current(self))
-        floors_none(self, class_id);
+    *out = !map_find(&prefetch->classes, (uint64_t)class_id);
+    if (*out && ready_start_current(self))
+        ready_start_none(self, class_id);
     return true;
 }
 
@@ -222,9 +223,9 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     struct postgres_store *self = postgres_of(store);
     struct pg_args args = { 0 };
     PGresult *result;
-    bool crowded = self->in_turn && floors_current(self);
-    if (page_take(self, class_id, (int64_t)n, &result)) {
-        floors_learn(self, class_id, result);
+    bool crowded = self->in_turn && ready_start_current(self);
+    if (prefetch_claim_take(self, class_id, (int64_t)n, &result)) {
+        ready_start_learn(self, class_id, result);
     } else {
         bool empty;
         *out = NULL, *out_n = 0;
@@ -234,13 +235,13 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
             return true;
         arg_i64(&args, class_id);
         arg_i64(&args, (int64_t)n);
-        if (!(crowded ? floors_look(self, class_id, (int64_t)n, &result, err)
+        if (!(crowded ? ready_start_look(self, class_id, (int64_t)n, &result, err)
                       : writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err)))
             return false;
     }
     *out_n = (size_t)PQntuples(result) < n ? (size_t)PQntuples(result) : n;
     if (*out_n == n)
-        page_wish(self, class_id, (int64_t)n);
+        prefetch_claim_wish(self, class_id, (int64_t)n);
     *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
     for (int i = 0; i < (int)*out_n; i++) {
         struct cells c = cells_of(result, i);
@@ -251,11 +252,11 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
             return false;
     }
     bool known;
-    if (!self->narrow || *out_n == n || (crowded && floors_empty(self, class_id, &known)))
+    if (!self->narrow || *out_n == n || (crowded && ready_start_empty(self, class_id, &known)))
         return true;
     args = (struct pg_args){ 0 };
-    if (!writer_ask(self, floors_args(self, class_id, (int64_t)n, &args) ? PG_ready_count_from : PG_ready_count, &args,
-            &result, err))
+    if (!writer_ask(self, ready_start_args(self, class_id, (int64_t)n, &args) ? PG_ready_count_from : PG_ready_count,
+            &args, &result, err))
         return false;
     self->passed |= cell_i64(result, 0, 0) > (int64_t)*out_n;
     return true;
@@ -383,7 +384,7 @@ const struct store_ops postgres_ops = {
     .load_tokens = load_tokens,
     .load_site = load_site,
     .load_clock = load_clock,
-    .load_live = load_live,
+    .load_active_grants = load_active_grants,
     .load_task = load_task,
     .load_edges = load_edges,
     .load_outs = load_outs,

@@ -253,16 +253,16 @@ void postgres_store_close(struct store *store)
     listener_stop(self);
     if (self->away_since)
         writer_back(); /* nobody looks for it any more: who reads may try himself */
-    page_close(self);
+    prefetch_claim_close(self);
     pg_close(&self->pg);
     if (self->lock_fd >= 0)
         close(self->lock_fd);
     buf_release(&self->scratch);
     buf_release(&self->tags);
     tagger_release(&self->tagger);
-    ahead_release(self);
-    places_release(self);
-    floors_release(self);
+    prefetch_release(self);
+    ctids_release(self);
+    ready_start_release(self);
     sodium_memzero(self->key, sizeof self->key);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);
@@ -291,7 +291,7 @@ static bool reopen_once(struct postgres_store *self, struct err *err)
     int64_t version;
     int backend = self->backend;
     pg_close(&self->pg);
-    places_forget(self);
+    ctids_forget(self);
     return writer_connect(self, false, &version, err) && writer_ready(self, err) && old_backend_end(self, backend, err);
 }
 

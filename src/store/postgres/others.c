@@ -32,7 +32,7 @@ static bool executors_take(const PGresult *result, struct arena *arena, struct o
     if (!pg_rows_executors(result, arena, &out->executors, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (touched_row(PLACED_EXECUTORS, result, (int)i))
+        if (touched_row(CTIDS_EXECUTORS, result, (int)i))
             out->executors[out->n_executors++] = out->executors[i];
     return true;
 }
@@ -54,7 +54,7 @@ void others_queue(struct postgres_store *self, const struct store_head *since)
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
         struct pg_args args = { 0 };
         if (others_ids[i] == PG_lanes_touched || others_ids[i] == PG_executors_touched) {
-            touched_queue(self, others_ids[i] == PG_lanes_touched ? PLACED_LANES : PLACED_EXECUTORS, since->commit);
+            touched_queue(self, others_ids[i] == PG_lanes_touched ? CTIDS_LANES : CTIDS_EXECUTORS, since->commit);
             continue;
         }
         if (others_ids[i] == PG_turns_others) {
@@ -73,15 +73,15 @@ void others_queue(struct postgres_store *self, const struct store_head *since)
 
 size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first)
 {
-    struct ahead *ahead = &self->ahead;
-    ahead->others_since = since->commit;
+    struct prefetch_turn *prefetch = &self->prefetch;
+    prefetch->others_since = since->commit;
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
-        PQclear(ahead->others[i]);
-        ahead->others[i] = self->pg.results[first + i];
+        PQclear(prefetch->others[i]);
+        prefetch->others[i] = self->pg.results[first + i];
         self->pg.results[first + i] = NULL;
     }
-    touched_learn(self, PLACED_LANES, ahead->others[1]);
-    touched_learn(self, PLACED_EXECUTORS, ahead->others[4]);
+    touched_learn(self, CTIDS_LANES, prefetch->others[1]);
+    touched_learn(self, CTIDS_EXECUTORS, prefetch->others[4]);
     return first + OTHERS_COUNT;
 }
 
@@ -90,9 +90,9 @@ bool postgres_load_others(
     struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    PGresult **results = self->ahead.others;
+    PGresult **results = self->prefetch.others;
     *out = (struct others){ 0 };
-    if (!results[0] || self->ahead.others_since != since->commit) {
+    if (!results[0] || self->prefetch.others_since != since->commit) {
         others_queue(self, since);
         if (!pg_exchange(&self->pg, err))
             return false;
@@ -101,7 +101,7 @@ bool postgres_load_others(
     out->too_far = PQntuples(results[0]) > TURNS_TAKEN_MAX;
     if (!out->too_far && !events_take(results[0], arena, out, err))
         return false;
-    floors_others(self, since, out);
+    ready_start_others(self, since, out);
     if (out->too_far)
         return true;
     struct hold due = { .key = INT64_MAX };

@@ -13,20 +13,21 @@
 enum { TOLD_MAX = 4 };
 enum { OTHERS_COUNT = 8 }; /* statements of load_others */
 
-enum { PLACE_BYTES = 6 };
-/* where the rows of a pending task stand: a row keeps its place until it is written, and only turns write these */
-struct ready_place {
-    char ready[PLACE_BYTES], task[PLACE_BYTES];
+enum { CTID_BYTES = 6 };
+/* where the rows of a pending task stand: a row keeps its ctid until it is written, and only turns write these */
+struct ready_ctid {
+    char ready[CTID_BYTES], task[CTID_BYTES];
 };
 
-struct ahead {           /* ahead.c: what came before it was asked for, good until the turn is over; all in `arena` */
-    struct map tasks;    /* id -> struct task: also those that came with ready_first */
-    struct map edges;    /* pred -> its edges */
-    struct map lives;    /* task -> struct attempt */
-    struct map places;   /* task -> struct ready_place: those that came with ready_first */
-    struct map archives; /* lane -> struct archive: locked */
-    struct map classes;  /* that have pending tasks; known once ready_first was asked for many */
-    size_t n_asked;      /* of it */
+/* prefetch_turn.c: rows that came before the turn asked for them, good until it is over; all in `arena` */
+struct prefetch_turn {
+    struct map tasks;         /* id -> struct task: also those that came with ready_first */
+    struct map edges;         /* pred -> its edges */
+    struct map active_grants; /* task -> struct attempt */
+    struct map ctids;         /* task -> struct ready_ctid: those that came with ready_first */
+    struct map archives;      /* lane -> struct archive: locked */
+    struct map classes;       /* that have pending tasks; known once ready_first was asked for many */
+    size_t n_asked;           /* of it */
     bool classes_known;
     struct turn_needs needs; /* by the next begin */
     PGresult *others[OTHERS_COUNT];
@@ -34,36 +35,36 @@ struct ahead {           /* ahead.c: what came before it was asked for, good unt
     struct arena arena;
 };
 
-enum placed { PLACED_LANES, PLACED_EXECUTORS, PLACED_COUNT };
-struct places { /* places.c: where rows stand that every turn writes, as far as this server knows */
-    char head[PLACE_BYTES], mark[PLACE_BYTES];
+enum ctids_of { CTIDS_LANES, CTIDS_EXECUTORS, CTIDS_COUNT };
+struct row_ctids { /* row_ctids.c: where rows stand that every turn writes, as far as this server knows */
+    char head[CTID_BYTES], mark[CTID_BYTES];
     bool head_known, mark_known;
     bool crowded;                /* somebody's snapshot keeps their old versions */
     uint32_t page;               /* the head's */
     int64_t moves, counted_from; /* how often it was another one, and since which commit that is counted */
-    struct placed_rows {
-        struct map map;   /* id -> its place, in `arena` */
+    struct table_ctids {
+        struct map map;   /* id -> its ctid, in `arena` */
         bool known, many; /* all rows with numbers below `next` are in; there are too many */
         int64_t next;
-    } rows[PLACED_COUNT];
+    } rows[CTIDS_COUNT];
     struct arena arena;
 };
 
-struct floors {     /* floors.c: from where on pending tasks are looked for, while it is crowded */
-    struct map map; /* class -> struct floor, in `arena` */
-    int64_t commit; /* as of which they are true, but for the news; -1: none are */
-    int64_t *news;  /* tasks that others made pending, whose keys aren't looked at yet */
+struct ready_starts { /* ready_starts.c: from where on pending tasks are looked for, while it is crowded */
+    struct map map;   /* class -> struct ready_start, in `arena` */
+    int64_t commit;   /* as of which they are true, but for the news; -1: none are */
+    int64_t *news;    /* tasks that others made pending, whose keys aren't looked at yet */
     size_t n_news;
     struct arena arena;
 };
 
-struct page {               /* page.c: the next pending tasks of a class, read beside the turns */
-    struct pg pg;           /* a connection of its own, made with the first page */
+struct prefetch_claim {     /* prefetch_claim.c: the next pending tasks of a class, read beside the turns */
+    struct pg pg;           /* a connection of its own, made with the first prefetch */
     int64_t class_id, n;    /* what was asked for */
     int64_t first, commit;  /* the commit before it was asked for; the newest that has left it true */
     int64_t wish, wish_n;   /* class and number of the largest claim of this turn, if there may be more of them */
     int64_t next, next_n;   /* of the turn before */
-    unsigned misses, skips; /* pages in vain, one after the other; claims that go without */
+    unsigned misses, skips; /* prefetches in vain, one after the other; claims that go without */
     int64_t retry_ms;       /* no connection came about: not before then */
     bool asked, under_way;  /* it is still true; its answer isn't read yet */
 };
@@ -97,10 +98,10 @@ struct postgres_store {
     struct buf scratch;             /* lists on their way into a cell */
     struct tagger tagger;
     struct buf tags; /* of the turn */
-    struct ahead ahead;
-    struct page page;
-    struct places places;
-    struct floors floors;
+    struct prefetch_turn prefetch;
+    struct prefetch_claim prefetch_claim;
+    struct row_ctids ctids;
+    struct ready_starts starts;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -141,42 +142,43 @@ bool postgres_begin(struct store *store, struct err *err);
 void postgres_rollback(struct store *store);
 bool postgres_writable(struct store *store);
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err);
-/* head_queue: place: where it was read in this transaction; NULL: it wasn't. */
+/* head_queue: ctid: where the head was read in this transaction; NULL: it wasn't. */
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head,
-    const struct store_head *before, const char *place);
+    const struct store_head *before, const char *ctid);
 
-/* floors.c. floors_current: in a turn, is it crowded? Then what is remembered is true as of its head. floors_look: as
- * ready_tasks, from the floor on; floors_args: class, n and the floor; false: without one. floors_learn: of a result
- * that has passed over nobody; floors_none: the class has nothing pending. floors_empty: so, as is known.
- * floors_commit: what a turn is about to add, floors_follow: it is the commit after that one. floors_others: what
- * others did since. */
-bool floors_current(struct postgres_store *self);
-bool floors_look(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out, struct err *err);
-bool floors_args(struct postgres_store *self, int64_t class_id, int64_t n, struct pg_args *out);
-void floors_learn(struct postgres_store *self, int64_t class_id, const PGresult *result);
-void floors_none(struct postgres_store *self, int64_t class_id);
-bool floors_empty(struct postgres_store *self, int64_t class_id, bool *out_known);
-void floors_commit(struct postgres_store *self, const struct changes *changes);
-void floors_follow(struct postgres_store *self, int64_t before);
-void floors_others(struct postgres_store *self, const struct store_head *since, const struct others *others);
-void floors_forget(struct postgres_store *self);
-void floors_release(struct postgres_store *self);
+/* ready_starts.c */
+/* in a turn: is it crowded? Then the starts are true as of the turn's head */
+bool ready_start_current(struct postgres_store *self);
+/* as the statement ready_tasks, from the class's start on */
+bool ready_start_look(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out, struct err *err);
+/* class, n and the class's start; false: it has none, and class and n stand alone */
+bool ready_start_args(struct postgres_store *self, int64_t class_id, int64_t n, struct pg_args *out);
+/* of a result that has passed over no row */
+void ready_start_learn(struct postgres_store *self, int64_t class_id, const PGresult *result);
+void ready_start_none(struct postgres_store *self, int64_t class_id); /* the class has no pending task */
+/* true: it is known to have none; *out_known: the class has a start */
+bool ready_start_empty(struct postgres_store *self, int64_t class_id, bool *out_known);
+void ready_start_commit(struct postgres_store *self, const struct changes *changes); /* what a turn is about to add */
+void ready_start_follow(struct postgres_store *self, int64_t before); /* that turn is the commit after `before` */
+void ready_start_others(struct postgres_store *self, const struct store_head *since, const struct others *others);
+void ready_start_forget(struct postgres_store *self);
+void ready_start_release(struct postgres_store *self);
 
-/* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that
- * has read it, its place in the last column. places_load: in a turn; once, when it is crowded. places_follow: the last
- * exchange was a commit. touched_queue: rows that others wrote since; touched_learn: what came of it. place_of_row:
+/* row_ctids.c. ctids_head_queue: asks for the head, and returns its index in the queue; ctids_head: of a result that
+ * has read it, its ctid in the last column. ctids_load: in a turn; once, when it is crowded. ctids_follow: the last
+ * exchange was a commit. touched_queue: rows that others wrote since; touched_learn: what came of it. ctid_of_row:
  * NULL: by its key. */
-size_t places_head_queue(struct postgres_store *self);
-void places_head(struct postgres_store *self, const PGresult *result);
-bool places_load(struct postgres_store *self, struct err *err);
-void places_follow(struct postgres_store *self);
-void places_forget(struct postgres_store *self);
-void places_release(struct postgres_store *self);
-void arg_place(struct pg_args *args, const char *place, bool known);
-const char *place_of_row(const struct postgres_store *self, enum placed what, int64_t id);
-void touched_queue(struct postgres_store *self, enum placed what, int64_t since);
-bool touched_row(enum placed what, const PGresult *result, int row); /* false: it has only moved */
-void touched_learn(struct postgres_store *self, enum placed what, const PGresult *result);
+size_t ctids_head_queue(struct postgres_store *self);
+void ctids_head(struct postgres_store *self, const PGresult *result);
+bool ctids_load(struct postgres_store *self, struct err *err);
+void ctids_follow(struct postgres_store *self);
+void ctids_forget(struct postgres_store *self);
+void ctids_release(struct postgres_store *self);
+void arg_ctid(struct pg_args *args, const char *ctid, bool known);
+const char *ctid_of_row(const struct postgres_store *self, enum ctids_of what, int64_t id);
+void touched_queue(struct postgres_store *self, enum ctids_of what, int64_t since);
+bool touched_row(enum ctids_of what, const PGresult *result, int row); /* false: it has only moved */
+void touched_learn(struct postgres_store *self, enum ctids_of what, const PGresult *result);
 
 /* reader.c: the events of a row of turns_since and its kind */
 bool pg_turn_unpack(
@@ -194,34 +196,35 @@ void others_queue(struct postgres_store *self, const struct store_head *since);
 /* others_keep: takes the results of others_queue, from place `first` on, for load_others. The place behind them. */
 size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first);
 
-/* ahead.c: rows that come before they are asked for. The finders copy into the arena; false: it isn't here. */
+/* prefetch_turn.c: rows that come before they are asked for. The finders copy into the arena; false: it isn't here. */
 bool postgres_archive_lock(
     struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
 bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
 bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err);
-void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins); /* sends the statements */
+void prefetch_queue(
+    struct postgres_store *self, const struct turn_needs *needs, bool begins); /* sends the statements */
 /* their results */
-bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err);
+bool prefetch_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err);
 /* rows that are locked now */
-bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err);
+bool prefetch_archives_take(struct postgres_store *self, const PGresult *result, struct err *err);
 void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */
-bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
-bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
+bool prefetch_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
+bool prefetch_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
     struct edge **out, size_t *out_n); /* load_outs */
-bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out);
-void ahead_task_put(struct postgres_store *self, const struct task *row); /* its strings are in ahead.arena */
-void ahead_forget(struct postgres_store *self);
-void ahead_release(struct postgres_store *self);
+bool prefetch_active_grant(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out);
+void prefetch_task_put(struct postgres_store *self, const struct task *row); /* its strings are in prefetch.arena */
+void prefetch_forget(struct postgres_store *self);
+void prefetch_release(struct postgres_store *self);
 
-/* page.c. page_look: a turn has begun; has anybody else committed since? page_take: within a wide turn; false: it isn't
- * here. page_wish: a claim of this turn has taken n of a class, and there may be more. page_ask: a turn is on its way.
- * page_follow: it is committed; NULL: it came to nothing. */
-void page_look(struct postgres_store *self);
-bool page_take(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out);
-void page_wish(struct postgres_store *self, int64_t class_id, int64_t n);
-void page_ask(struct postgres_store *self, const struct changes *changes);
-void page_follow(struct postgres_store *self, const struct changes *changes);
-void page_close(struct postgres_store *self);
+/* prefetch_claim.c */
+void prefetch_claim_look(struct postgres_store *self); /* a turn has begun: has another server committed since? */
+/* within a wide turn; false: it isn't here */
+bool prefetch_claim_take(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out);
+/* a claim of this turn has taken n tasks of a class, and there may be more */
+void prefetch_claim_wish(struct postgres_store *self, int64_t class_id, int64_t n);
+void prefetch_claim_ask(struct postgres_store *self, const struct changes *changes); /* the turn is being committed */
+void prefetch_claim_follow(struct postgres_store *self, const struct changes *changes); /* it is; NULL: it failed */
+void prefetch_claim_close(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
 bool writer_ask(

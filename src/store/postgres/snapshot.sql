@@ -22,7 +22,7 @@ ROLLBACK;
 @ready_tasks@;
 
 -- name: ready_tasks_from
--- From the class's floor on: see floors.c.
+-- From the class's start on: see ready_starts.c.
 @ready_tasks_from@;
 
 -- name: edges_by_waiter

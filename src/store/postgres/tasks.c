@@ -24,7 +24,7 @@ struct listing {
     struct pg_bulk letters; /* the states as text[] */
     int64_t *ids;           /* in the arena: what was found */
     size_t n_ids, cap_ids;
-    int64_t floor; /* below this id a source wasn't looked through; 0: all were, to their end */
+    int64_t start; /* below this id a source wasn't looked through; 0: all were, to their end */
     int64_t deadline;
 };
 
@@ -121,7 +121,7 @@ static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, e
             break;
         window = window_next(window);
     }
-    l->floor = below > l->floor ? below : l->floor;
+    l->start = below > l->start ? below : l->start;
     return true;
 }
 
@@ -183,10 +183,10 @@ static bool tasks_in_snapshot(
     if (l->n_ids > 1)
         qsort(l->ids, l->n_ids, sizeof *l->ids, newest_first);
     size_t n = 0;
-    /* below the floor a source may hold what wasn't seen */
-    while (n < l->n_ids && n < l->limit && l->ids[n] >= l->floor)
+    /* below the start a source may hold what wasn't seen */
+    while (n < l->n_ids && n < l->limit && l->ids[n] >= l->start)
         n++;
-    *out_next = n < l->n_ids && l->ids[n] >= l->floor ? l->ids[n - 1] : l->floor; /* full: go on below the last one */
+    *out_next = n < l->n_ids && l->ids[n] >= l->start ? l->ids[n - 1] : l->start; /* full: go on below the last one */
     return views_load(l->self, arena, l->ids, n, out, out_n, err);
 }
 

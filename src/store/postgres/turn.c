@@ -2,8 +2,8 @@
  *
  * begin takes the turn's lock, which ends with the transaction: wide turns of all servers follow one another, and what
  * is loaded in between is true until the commit; narrow ones share it, and rows that they load for change are locked
- * (ahead.c, load.c). Owns the order of the statements (that of struct changes; what is removed from ready, hold and
- * unique_key goes before what is added; the head last) and the chain of turns. True from commit means durable. A
+ * (prefetch_turn.c, load.c). Owns the order of the statements (that of struct changes; what is removed from ready, hold
+ * and unique_key goes before what is added; the head last) and the chain of turns. True from commit means durable. A
  * statement that is refused ends the turn: nothing changed, err says which (disk_full, internal: a row contradicts
  * another, conflict: another turn has it). When the connection is lost before the commit was sent, nothing was recorded
  * (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after
@@ -31,18 +31,18 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     size_t archives = pg->n_queue;
     if (needs->n_archives)
         ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
-    size_t head = places_head_queue(self);
-    ahead_queue(self, needs, true);
+    size_t head = ctids_head_queue(self);
+    prefetch_queue(self, needs, true);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
-    if (needs->n_archives && !ahead_archives_take(self, pg->results[archives], err))
+    if (needs->n_archives && !prefetch_archives_take(self, pg->results[archives], err))
         return false;
     self->port.commit = self->head.commit;
-    page_look(self);
-    if (!ahead_take(self, needs, head + 1, err))
+    prefetch_claim_look(self);
+    if (!prefetch_take(self, needs, head + 1, err))
         return false;
-    places_head(self, pg->results[head]);
-    return places_load(self, err);
+    ctids_head(self, pg->results[head]);
+    return ctids_load(self, err);
 }
 
 static void turn_over(struct postgres_store *self)
@@ -52,7 +52,7 @@ static void turn_over(struct postgres_store *self)
         (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
     self->in_turn = self->narrow = self->passed = false;
     self->expire_max = self->slot_last = 0;
-    ahead_forget(self);
+    prefetch_forget(self);
 }
 
 /* Now and then, between turns: a round trip of its own, since the time of one that waits for a lock says little. */
@@ -71,18 +71,18 @@ static void clock_ask(struct postgres_store *self)
 bool postgres_begin(struct store *store, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    struct turn_needs needs = self->ahead.needs;
-    self->ahead.needs = (struct turn_needs){ 0 };
+    struct turn_needs needs = self->prefetch.needs;
+    self->prefetch.needs = (struct turn_needs){ 0 };
     turn_over(self);
     clock_ask(self);
     for (int tries = 0; tries < 2; tries++) {
-        bool placed = self->places.crowded;
+        bool placed = self->ctids.crowded;
         self->in_turn = true;
         if (begin_once(self, &needs, err))
             return true;
         turn_over(self);
         if (err->code == ERR_internal && placed) { /* a place that isn't there any more */
-            places_forget(self);
+            ctids_forget(self);
             *err = (struct err){ .arena = err->arena };
             continue;
         }
@@ -148,7 +148,7 @@ void write_end_touched(struct write *w, enum pg_id id)
 }
 
 /* Rows by their places: how many, the number of this commit, then the columns and the place. */
-static void write_end_placed(struct write *w, enum pg_id id, bool touched)
+static void write_end_ctid(struct write *w, enum pg_id id, bool touched)
 {
     struct pg_args args = { 0 };
     if (!w->self->pg.bulk.n_rows || w->full)
@@ -161,10 +161,10 @@ static void write_end_placed(struct write *w, enum pg_id id, bool touched)
         pg_queue(&w->self->pg, id, &args);
 }
 
-static void bulk_place(struct pg_bulk *b, const char *place)
+static void bulk_ctid(struct pg_bulk *b, const char *ctid)
 {
-    if (place)
-        bulk_bytes(b, place, PLACE_BYTES);
+    if (ctid)
+        bulk_bytes(b, ctid, CTID_BYTES);
     else
         bulk_null(b);
 }
@@ -239,7 +239,7 @@ static void lanes_put(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, ROW_lane(ROW_LETTER));
     for (size_t i = 0; i < w->c->lanes.n; i++)
-        if (!place_of_row(w->self, PLACED_LANES, w->c->lanes.at[i]->id))
+        if (!ctid_of_row(w->self, CTIDS_LANES, w->c->lanes.at[i]->id))
             add_lane(w, b, w->c->lanes.at[i]);
     write_end_touched(w, PG_lane_put);
 }
@@ -249,25 +249,25 @@ static void lanes_put_at(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "p" ROW_lane(ROW_LETTER_LATER));
     for (size_t i = 0; i < w->c->lanes.n; i++) {
-        const char *place = place_of_row(w->self, PLACED_LANES, w->c->lanes.at[i]->id);
-        if (!place)
+        const char *ctid = ctid_of_row(w->self, CTIDS_LANES, w->c->lanes.at[i]->id);
+        if (!ctid)
             continue;
-        bulk_place(b, place);
+        bulk_ctid(b, ctid);
         add_lane_later(w, b, w->c->lanes.at[i]);
     }
-    write_end_placed(w, PG_lane_put_at, true);
+    write_end_ctid(w, PG_lane_put_at, true);
 }
 
 static void lanes_write(struct write *w)
 {
     lanes_put(w);
-    if (w->self->places.crowded)
+    if (w->self->ctids.crowded)
         lanes_put_at(w);
 }
 
 static void lanes_add(struct write *w)
 {
-    bool placed = w->self->places.crowded;
+    bool placed = w->self->ctids.crowded;
     struct pg_bulk *b = write_begin(w, placed ? "iiiiiiiiiiiiip" : "iiiiiiiiiiiii");
     for (size_t i = 0; i < w->c->lanes.n; i++) {
         const struct lane *lane = w->c->lanes.at[i], *was = w->c->lanes_was[i];
@@ -279,10 +279,10 @@ static void lanes_add(struct write *w)
         bulk_i64(b, lane->log_bytes - was->log_bytes);
         bulk_i64(b, lane->file_bytes - was->file_bytes);
         if (placed)
-            bulk_place(b, place_of_row(w->self, PLACED_LANES, lane->id));
+            bulk_ctid(b, ctid_of_row(w->self, CTIDS_LANES, lane->id));
     }
     if (placed)
-        write_end_placed(w, PG_lane_add_at, true);
+        write_end_ctid(w, PG_lane_add_at, true);
     else
         write_end_touched(w, PG_lane_add);
 }
@@ -308,9 +308,9 @@ static void slots_write(struct write *w)
 }
 
 /* Of a task that came with ready_first in this turn. */
-static const struct ready_place *place_of(struct write *w, const struct task *task)
+static const struct ready_ctid *ctid_of(struct write *w, const struct task *task)
 {
-    return map_find(&w->self->ahead.places, (uint64_t)task->id);
+    return map_find(&w->self->prefetch.ctids, (uint64_t)task->id);
 }
 
 static void task_update_write(struct write *w, enum pg_id id)
@@ -319,11 +319,11 @@ static void task_update_write(struct write *w, enum pg_id id)
     struct pg_bulk *b = write_begin(w, at ? "p" ROW_task(ROW_LETTER_LATER) : ROW_task(ROW_LETTER_LATER));
     for (size_t i = 0; i < w->c->tasks_changed.n; i++) {
         const struct task *task = w->c->tasks_changed.at[i];
-        const struct ready_place *place = place_of(w, task);
-        if (at != (place != NULL))
+        const struct ready_ctid *ctid = ctid_of(w, task);
+        if (at != (ctid != NULL))
             continue;
         if (at)
-            bulk_bytes(b, place->task, sizeof place->task);
+            bulk_bytes(b, ctid->task, sizeof ctid->task);
         w->rest = tags_rest(&w->self->tagger, w->c->tasks_new.n + i);
         add_task_later(w, b, task);
     }
@@ -347,10 +347,10 @@ static void ready_delete_at_write(struct write *w)
     struct pg_bulk *b = write_begin(w, "pi");
     for (size_t i = 0; i < w->c->ready_remove.n; i++) {
         const struct task *task = w->c->ready_remove.at[i];
-        const struct ready_place *place = place_of(w, task);
-        if (!place)
+        const struct ready_ctid *ctid = ctid_of(w, task);
+        if (!ctid)
             continue;
-        bulk_bytes(b, place->ready, sizeof place->ready);
+        bulk_bytes(b, ctid->ready, sizeof ctid->ready);
         bulk_i64(b, task->id);
     }
     write_end(w, PG_ready_delete_at, true);
@@ -360,7 +360,7 @@ static void ready_write(struct write *w, enum pg_id id, const struct task **task
 {
     struct pg_bulk *b = write_begin(w, ROW_ready(ROW_LETTER));
     for (size_t i = 0; i < n; i++)
-        if (id != PG_ready_delete || !place_of(w, tasks[i]))
+        if (id != PG_ready_delete || !ctid_of(w, tasks[i]))
             add_ready(w, b, tasks[i]);
     write_end(w, id, id == PG_ready_delete);
 }
@@ -435,17 +435,17 @@ static void executors_write(struct write *w)
 
 static void counts_write(struct write *w)
 {
-    bool placed = w->self->places.crowded;
+    bool placed = w->self->ctids.crowded;
     struct pg_bulk *b = write_begin(w, placed ? "iiip" : "iii");
     for (size_t i = 0; i < w->c->counts.n; i++) {
         bulk_i64(b, w->c->counts.at[i].executor);
         bulk_i64(b, w->c->counts.at[i].processed);
         bulk_i64(b, w->c->counts.at[i].failed);
         if (placed)
-            bulk_place(b, place_of_row(w->self, PLACED_EXECUTORS, w->c->counts.at[i].executor));
+            bulk_ctid(b, ctid_of_row(w->self, CTIDS_EXECUTORS, w->c->counts.at[i].executor));
     }
     if (placed)
-        write_end_placed(w, PG_executor_count_at, false);
+        write_end_ctid(w, PG_executor_count_at, false);
     else
         write_end(w, PG_executor_count, false);
 }
@@ -512,13 +512,13 @@ static void mark_queue(struct postgres_store *self)
     clock_entropy(&self->nonce, sizeof self->nonce);
     arg_text(&args, str_of(self->instance));
     arg_i64(&args, self->nonce);
-    if (self->places.crowded)
-        arg_place(&args, self->places.mark, self->places.mark_known);
-    pg_queue(&self->pg, self->places.crowded ? PG_mark_put_at : PG_mark_put, &args);
+    if (self->ctids.crowded)
+        arg_ctid(&args, self->ctids.mark, self->ctids.mark_known);
+    pg_queue(&self->pg, self->ctids.crowded ? PG_mark_put_at : PG_mark_put, &args);
 }
 
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head,
-    const struct store_head *before, const char *place)
+    const struct store_head *before, const char *ctid)
 {
     static const uint8_t none[STORE_HASH_BYTES];
     struct pg_args args = { 0 };
@@ -530,9 +530,9 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     arg_i64(&args, before->commit);
     arg_i64(&args, before->turn);
     arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
-    if (place)
-        arg_place(&args, place, true);
-    pg_queue(pg, place ? PG_head_update_at : PG_head_update, &args);
+    if (ctid)
+        arg_ctid(&args, ctid, true);
+    pg_queue(pg, ctid ? PG_head_update_at : PG_head_update, &args);
 }
 
 static void turn_queue(struct write *w, struct store_head *head)
@@ -604,8 +604,8 @@ static bool head_take(struct postgres_store *self, struct err *err)
 {
     struct pg *pg = &self->pg;
     struct pg_args at = { 0 };
-    bool placed = self->places.crowded;
-    arg_place(&at, self->places.head, self->places.head_known);
+    bool placed = self->ctids.crowded;
+    arg_ctid(&at, self->ctids.head, self->ctids.head_known);
     if (placed)
         pg_queue(pg, PG_head_wait, NULL);
     size_t head = pg->n_queue;
@@ -622,7 +622,7 @@ static bool head_take(struct postgres_store *self, struct err *err)
     }
     if (!pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
-    places_head(self, pg->results[head]);
+    ctids_head(self, pg->results[head]);
     if (PQntuples(pg->results[head + 1]) > 0)
         self->head.time = cell_i64(pg->results[head + 1], 0, 0);
     return true;
@@ -686,7 +686,7 @@ static bool changes_queue(
     if (*out_any)
         mark_queue(self);
     if (*out_any)
-        head_queue(&self->pg, self->key, out_head, &self->head, self->places.head_known ? self->places.head : NULL);
+        head_queue(&self->pg, self->key, out_head, &self->head, self->ctids.head_known ? self->ctids.head : NULL);
     return changes_fit(&w, err);
 }
 
@@ -737,12 +737,12 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
 {
     struct postgres_store *self = postgres_of(store);
     struct store_head head;
-    floors_commit(self, changes);
+    ready_start_commit(self, changes);
     bool any = false, ok = changes_queue(self, changes, &head, &any, err);
     if (ok && any) {
         pg_queue(&self->pg, PG_commit, NULL);
         pg_send(&self->pg);
-        page_ask(self, changes);
+        prefetch_claim_ask(self, changes);
         ok = pg_exchange(&self->pg, err);
         if (ok)
             self->in_turn = false;
@@ -750,21 +750,21 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
             ok = landing_look(self, err) == LANDED;
         if (ok) {
             if (!self->pg.lost && !self->in_turn)
-                places_follow(self);
+                ctids_follow(self);
             *err = (struct err){ .arena = err->arena };
-            floors_follow(self, self->head.commit);
+            ready_start_follow(self, self->head.commit);
             head.commit = self->sure = self->head.commit + 1;
             self->head = head;
             self->port.commit = head.commit;
         }
-    } else if (ok && changes->told && self->sure != self->head.commit) {
+    } else if (ok && changes->acknowledges && self->sure != self->head.commit) {
         ok = commit_sure(self, err);
     }
     if (!ok && err->code == ERR_internal)
-        places_forget(self); /* it may have been one of them */
+        ctids_forget(self); /* it may have been one of them */
     if (ok && any && changes->out_head)
         *changes->out_head = self->head;
     turn_over(self);
-    page_follow(self, ok ? changes : NULL);
+    prefetch_claim_follow(self, ok ? changes : NULL);
     return ok;
 }

@@ -56,7 +56,8 @@ static bool load_clock(struct store *store, struct wall_known *out, struct err *
     return rows_get_clock(&sqlite_of(store)->db, SQL_clock_get, NULL, out, &found, err);
 }
 
-static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
+static bool load_active_grants(
+    struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     return rows_lives(&sqlite_of(store)->db, SQL_lives, arena, out, out_n, err);
 }
@@ -224,7 +225,7 @@ const struct store_ops sqlite_ops = {
     .load_tokens = load_tokens,
     .load_site = load_site,
     .load_clock = load_clock,
-    .load_live = load_live,
+    .load_active_grants = load_active_grants,
     .load_task = load_task,
     .load_edges = load_edges,
     .load_outs = load_outs,

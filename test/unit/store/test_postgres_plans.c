@@ -10,7 +10,7 @@
 #include "store/postgres/postgres.h"
 #include "world.h"
 
-enum { COLUMNS_MAX = 40, TURN_USERS = PG_FOR_WRITER | PG_FOR_READER | PG_FOR_BYTES | PG_FOR_PAGE };
+enum { COLUMNS_MAX = 40, TURN_USERS = PG_FOR_WRITER | PG_FOR_READER | PG_FOR_BYTES | PG_FOR_CLAIM };
 
 static const char *golden_path;
 static const char *const bytes_fill[] = {
@@ -215,8 +215,8 @@ static bool may_walk(const char *name)
         "archives",
         "archive_views",
         "schedules",
-        "lane_places",
-        "executor_places",
+        "lane_ctids",
+        "executor_ctids",
         "lanes_touched",
         "slots_touched",
         "executors_touched",

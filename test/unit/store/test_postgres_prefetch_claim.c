@@ -1,5 +1,5 @@
-/* Pages that are read beside the turns (page.c): taken only while they are what ready_first would bring.
- * Run by test/lib/postgres.py, which starts the database. */
+/* Claims that are prefetched beside the turns (prefetch_claim.c): taken only while they are what ready_first would
+ * bring. Run by test/lib/postgres.py, which starts the database. */
 #include <libpq-fe.h>
 #include <stdio.h>
 
@@ -15,16 +15,16 @@ struct scene {
     int64_t next; /* the first id that is pending */
 };
 
-static struct page *page_of(struct scene *s)
+static struct prefetch_claim *claim_of(struct scene *s)
 {
-    return &postgres_of(s->w.store)->page;
+    return &postgres_of(s->w.store)->prefetch_claim;
 }
 
 /* A machine that is slow enough makes the store go without: then there is nothing to see here. */
 static bool asked(struct scene *s)
 {
-    const struct page *page = page_of(s);
-    return page->asked || !page->pg.conn || page->pg.lost;
+    const struct prefetch_claim *claim = claim_of(s);
+    return claim->asked || !claim->pg.conn || claim->pg.lost;
 }
 
 static void sql(struct scene *s, const char *text)
@@ -37,15 +37,15 @@ static void sql(struct scene *s, const char *text)
     PQfinish(conn);
 }
 
-/* Until the database has read the page. */
-static void page_wait(struct scene *s)
+/* Until the database has read the rows. */
+static void claim_wait(struct scene *s)
 {
     PGconn *conn = PQconnectdb(s->w.url);
     char text[160];
     int64_t until = clock_boot_ms() + 60000;
     snprintf(text, sizeof text,
         "SELECT 1 FROM pg_stat_activity WHERE pid = %d AND (state <> 'idle' OR query NOT LIKE 'COMMIT%%')",
-        page_of(s)->pg.conn ? PQbackendPID(page_of(s)->pg.conn) : 0);
+        claim_of(s)->pg.conn ? PQbackendPID(claim_of(s)->pg.conn) : 0);
     for (int left = 1; left;) {
         PGresult *result = PQexec(conn, text);
         assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
@@ -114,22 +114,22 @@ static void scene_make(struct scene *s)
     turn_end(&s->w);
     s->next = 1;
     claim(s);
-    assert_false(page_of(s)->asked);
+    assert_false(claim_of(s)->asked);
     other_turn(s);
     assert_true(asked(s));
-    page_wait(s);
+    claim_wait(s);
 }
 
-static void a_page_is_taken_and_the_next_one_follows(void **state)
+static void a_prefetch_is_taken_and_the_next_one_follows(void **state)
 {
     struct scene s;
     (void)state;
     scene_make(&s);
     for (int i = 0; i < 2; i++) {
         claim(&s);
-        assert_false(page_of(&s)->asked);
-        assert_int_equal(page_of(&s)->misses, 0);
-        assert_true(page_of(&s)->pg.exchanged || !page_of(&s)->pg.conn); /* its answer was read */
+        assert_false(claim_of(&s)->asked);
+        assert_int_equal(claim_of(&s)->misses, 0);
+        assert_true(claim_of(&s)->pg.exchanged || !claim_of(&s)->pg.conn); /* its answer was read */
         other_turn(&s);
         assert_true(asked(&s));
         other_turn(&s); /* and stays true */
@@ -147,11 +147,11 @@ static void what_a_turn_of_our_own_makes_pending_comes_first(void **state)
     turn_begin(&s.w);
     s.w.c.tasks_new.at = s.w.c.ready_add.at = add, s.w.c.tasks_new.n = s.w.c.ready_add.n = 1;
     turn_end(&s.w);
-    assert_false(page_of(&s)->asked);
+    assert_false(claim_of(&s)->asked);
     claim_begin(&s, gone, TASKS + 1);
     turn_end(&s.w);
     other_turn(&s);
-    assert_false(page_of(&s)->asked); /* the last one was in vain: not at once again */
+    assert_false(claim_of(&s)->asked); /* the last one was in vain: not at once again */
     world_release(&s.w);
 }
 
@@ -175,12 +175,12 @@ static void after_a_turn_of_another_server_everything_is_read_anew(void **state)
     struct scene s;
     (void)state;
     scene_make(&s);
-    unsigned had = page_of(&s)->asked;
+    unsigned had = claim_of(&s)->asked;
     sql(&s, "DELETE FROM ready WHERE task = 251; UPDATE head SET tick = tick + 1");
     other_turn(&s); /* also with a turn of our own in between */
     s.next++;
     claim(&s);
-    assert_int_equal(page_of(&s)->misses, had);
+    assert_int_equal(claim_of(&s)->misses, had);
     world_release(&s.w);
 }
 
@@ -193,7 +193,7 @@ static void rows_that_were_moved_are_found_in_the_second_try(void **state)
     sql(&s, "UPDATE ready SET vt = vt"); /* as VACUUM FULL may do */
     sql(&s, "UPDATE task SET run = run");
     claim_begin(&s, gone, s.next);
-    bool had = page_of(&s)->pg.conn;
+    bool had = claim_of(&s)->pg.conn;
     assert_int_equal(turn_try(&s.w), !had);
     for (int i = 0; had && i < CLAIM; i++)
         s.tasks[gone[i]->id - 1].state = STATE_P;
@@ -208,7 +208,7 @@ static void a_connection_that_is_lost_is_not_missed(void **state)
     char text[100];
     (void)state;
     scene_make(&s);
-    snprintf(text, sizeof text, "SELECT pg_terminate_backend(%d)", PQbackendPID(page_of(&s)->pg.conn));
+    snprintf(text, sizeof text, "SELECT pg_terminate_backend(%d)", PQbackendPID(claim_of(&s)->pg.conn));
     sql(&s, text);
     claim(&s);
     other_turn(&s);
@@ -219,7 +219,7 @@ static void a_connection_that_is_lost_is_not_missed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_page_is_taken_and_the_next_one_follows),
+        cmocka_unit_test(a_prefetch_is_taken_and_the_next_one_follows),
         cmocka_unit_test(what_a_turn_of_our_own_makes_pending_comes_first),
         cmocka_unit_test(a_task_that_has_changed_is_read_anew),
         cmocka_unit_test(after_a_turn_of_another_server_everything_is_read_anew),

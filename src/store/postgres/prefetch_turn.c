@@ -1,4 +1,4 @@
-/* ahead: rows that a turn will ask for, brought before it asks.
+/* prefetch_turn: rows that a turn will ask for, brought before it asks.
  *
  * The engine names what it knows it will need (struct turn_needs); with begin's lock, or within the turn in one
  * exchange, the rows come and are kept until the turn is over: nobody else commits before that, so they are what a load
@@ -7,52 +7,52 @@
 #include "store/postgres/postgres.h"
 #include "store/row_copy.h"
 
-struct ahead_edges {
+struct prefetch_edges {
     struct edge *edges;
     size_t n;
     bool cut; /* there may be more */
 };
 
-void ahead_forget(struct postgres_store *self)
+void prefetch_forget(struct postgres_store *self)
 {
-    struct ahead *ahead = &self->ahead;
-    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places, &ahead->archives,
-        &ahead->classes };
+    struct prefetch_turn *prefetch = &self->prefetch;
+    struct map *maps[] = { &prefetch->tasks, &prefetch->edges, &prefetch->active_grants, &prefetch->ctids,
+        &prefetch->archives, &prefetch->classes };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_clear(maps[i]);
-    arena_reset(&ahead->arena);
-    ahead->n_asked = 0;
-    ahead->classes_known = false;
+    arena_reset(&prefetch->arena);
+    prefetch->n_asked = 0;
+    prefetch->classes_known = false;
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
-        PQclear(ahead->others[i]);
-        ahead->others[i] = NULL;
+        PQclear(prefetch->others[i]);
+        prefetch->others[i] = NULL;
     }
 }
 
-void ahead_release(struct postgres_store *self)
+void prefetch_release(struct postgres_store *self)
 {
-    ahead_forget(self);
-    map_release(&self->ahead.tasks);
-    map_release(&self->ahead.edges);
-    map_release(&self->ahead.lives);
-    map_release(&self->ahead.places);
-    map_release(&self->ahead.archives);
-    map_release(&self->ahead.classes);
-    arena_release(&self->ahead.arena);
+    prefetch_forget(self);
+    map_release(&self->prefetch.tasks);
+    map_release(&self->prefetch.edges);
+    map_release(&self->prefetch.active_grants);
+    map_release(&self->prefetch.ctids);
+    map_release(&self->prefetch.archives);
+    map_release(&self->prefetch.classes);
+    arena_release(&self->prefetch.arena);
 }
 
 /* --- answers --- */
 
-void ahead_task_put(struct postgres_store *self, const struct task *row)
+void prefetch_task_put(struct postgres_store *self, const struct task *row)
 {
-    struct task *kept = ARENA_NEW(&self->ahead.arena, struct task);
+    struct task *kept = ARENA_NEW(&self->prefetch.arena, struct task);
     *kept = *row;
-    map_put(&self->ahead.tasks, (uint64_t)row->id, kept);
+    map_put(&self->prefetch.tasks, (uint64_t)row->id, kept);
 }
 
-bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out)
+bool prefetch_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out)
 {
-    const struct task *row = map_find(&self->ahead.tasks, (uint64_t)id);
+    const struct task *row = map_find(&self->prefetch.tasks, (uint64_t)id);
     if (!row)
         return false;
     *out = *row;
@@ -61,10 +61,10 @@ bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, st
 }
 
 /* The caller changes what it gets: a copy. */
-bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
+bool prefetch_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
     struct edge **out, size_t *out_n)
 {
-    const struct ahead_edges *found = map_find(&self->ahead.edges, (uint64_t)pred);
+    const struct prefetch_edges *found = map_find(&self->prefetch.edges, (uint64_t)pred);
     size_t from = 0;
     while (found && from < found->n && found->edges[from].waiter <= after)
         from++;
@@ -77,9 +77,9 @@ bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pr
     return true;
 }
 
-bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out)
+bool prefetch_active_grant(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out)
 {
-    const struct attempt *found = map_find(&self->ahead.lives, (uint64_t)task);
+    const struct attempt *found = map_find(&self->prefetch.active_grants, (uint64_t)task);
     if (!found || found->grant != grant)
         return false;
     *out = *found;
@@ -88,14 +88,14 @@ bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct
 
 /* --- locks --- */
 
-bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err)
+bool prefetch_archives_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
     struct archive **rows;
     size_t n;
-    if (!pg_rows_archives(result, &self->ahead.arena, &rows, &n, err))
+    if (!pg_rows_archives(result, &self->prefetch.arena, &rows, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
-        map_put(&self->ahead.archives, (uint64_t)rows[i]->lane, rows[i]);
+        map_put(&self->prefetch.archives, (uint64_t)rows[i]->lane, rows[i]);
     return true;
 }
 
@@ -106,11 +106,11 @@ bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lan
     struct pg_args args = { 0 };
     PGresult *result;
     (void)arena;
-    const struct archive *row = map_find(&self->ahead.archives, (uint64_t)lane);
+    const struct archive *row = map_find(&self->prefetch.archives, (uint64_t)lane);
     arg_i64(&args, lane);
-    if (!row && (!writer_ask(self, PG_archive_lock, &args, &result, err) || !ahead_archives_take(self, result, err)))
+    if (!row && (!writer_ask(self, PG_archive_lock, &args, &result, err) || !prefetch_archives_take(self, result, err)))
         return false;
-    row = row ? row : map_find(&self->ahead.archives, (uint64_t)lane);
+    row = row ? row : map_find(&self->prefetch.archives, (uint64_t)lane);
     if (!row)
         return err_set(err, ERR_conflict, "archive %lld isn't there", (long long)lane);
     *out = *row;
@@ -159,7 +159,7 @@ void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
 /* How rows come: as they are; a narrow turn's locked, waited for as it begins and not later (0016). */
 enum { PLAIN, WAITS, TAKES };
 
-void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins)
+void prefetch_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins)
 {
     static const enum pg_id tasks[] = { PG_tasks_ahead, PG_tasks_ahead_lock, PG_tasks_ahead_take };
     static const enum pg_id waiters[] = { PG_waiters_ahead, PG_waiters_ahead_lock, PG_waiters_ahead_take };
@@ -187,11 +187,11 @@ static bool tasks_take(struct postgres_store *self, const PGresult *result, stru
     for (int i = 0; i < PQntuples(result); i++) {
         struct cells c = cells_of(result, i), id = c;
         struct task row;
-        if (map_find(&self->ahead.tasks, (uint64_t)next_i64(&id)))
+        if (map_find(&self->prefetch.tasks, (uint64_t)next_i64(&id)))
             continue;
-        if (!pg_row_task(&c, &self->ahead.arena, &row, err))
+        if (!pg_row_task(&c, &self->prefetch.arena, &row, err))
             return false;
-        ahead_task_put(self, &row);
+        prefetch_task_put(self, &row);
     }
     return true;
 }
@@ -201,16 +201,16 @@ static bool tasks_take(struct postgres_store *self, const PGresult *result, stru
 static bool edges_take(
     struct postgres_store *self, const PGresult *result, const struct turn_needs *needs, struct err *err)
 {
-    struct ahead *ahead = &self->ahead;
+    struct prefetch_turn *prefetch = &self->prefetch;
     struct edge *edges;
     size_t n;
-    if (!pg_rows_edges(result, &ahead->arena, &edges, &n, err))
+    if (!pg_rows_edges(result, &prefetch->arena, &edges, &n, err))
         return false;
-    struct ahead_edges *by_pred = ARENA_ARRAY(&ahead->arena, struct ahead_edges, needs->n_preds);
+    struct prefetch_edges *by_pred = ARENA_ARRAY(&prefetch->arena, struct prefetch_edges, needs->n_preds);
     for (size_t i = 0; i < needs->n_preds; i++)
-        map_put(&ahead->edges, (uint64_t)needs->preds[i], &by_pred[i]);
+        map_put(&prefetch->edges, (uint64_t)needs->preds[i], &by_pred[i]);
     for (size_t i = 0; i < n; i++) {
-        struct ahead_edges *list = map_find(&ahead->edges, (uint64_t)edges[i].pred);
+        struct prefetch_edges *list = map_find(&prefetch->edges, (uint64_t)edges[i].pred);
         const struct edge *last = list->n ? &list->edges[list->n - 1] : NULL;
         if (last &&
             (last->waiter > edges[i].waiter || (last->waiter == edges[i].waiter && last->kind >= edges[i].kind)))
@@ -222,19 +222,19 @@ static bool edges_take(
     for (size_t i = 0; needs->n_edges && n >= needs->n_edges && i < needs->n_preds; i++) {
         cut |= needs->preds[i] == edges[n - 1].pred;
         if (cut)
-            ((struct ahead_edges *)map_find(&ahead->edges, (uint64_t)needs->preds[i]))->cut = true;
+            ((struct prefetch_edges *)map_find(&prefetch->edges, (uint64_t)needs->preds[i]))->cut = true;
     }
     return true;
 }
 
-static bool lives_take(struct postgres_store *self, const PGresult *result, struct err *err)
+static bool active_grants_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
     struct attempt *rows;
     size_t n;
-    if (!pg_rows_lives(result, &self->ahead.arena, &rows, &n, err))
+    if (!pg_rows_lives(result, &self->prefetch.arena, &rows, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
-        map_put(&self->ahead.lives, (uint64_t)rows[i].task, &rows[i]);
+        map_put(&self->prefetch.active_grants, (uint64_t)rows[i].task, &rows[i]);
     return true;
 }
 
@@ -249,7 +249,7 @@ static void numbers_take(struct postgres_store *self, const PGresult *result, co
         needs->numbers[0] = 0;
 }
 
-bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err)
+bool prefetch_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err)
 {
     struct pg *pg = &self->pg;
     if (needs->n_numbers)
@@ -263,19 +263,19 @@ bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, siz
             return false;
         first += 2;
     }
-    return !needs->n_grants || lives_take(self, pg->results[first], err);
+    return !needs->n_grants || active_grants_take(self, pg->results[first], err);
 }
 
 bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     if (!self->in_turn) {
-        self->ahead.needs = *needs;
+        self->prefetch.needs = *needs;
         return true;
     }
     if (self->pg.lost)
         return err_set(err, ERR_unavailable, "the connection is lost");
     pg_clear(&self->pg);
-    ahead_queue(self, needs, false);
-    return self->pg.n_queue == 0 || (pg_exchange(&self->pg, err) && ahead_take(self, needs, 0, err));
+    prefetch_queue(self, needs, false);
+    return self->pg.n_queue == 0 || (pg_exchange(&self->pg, err) && prefetch_take(self, needs, 0, err));
 }

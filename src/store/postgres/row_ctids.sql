@@ -78,10 +78,10 @@ WITH put AS (
     WHERE e.ctid = u.at RETURNING e.id, e.ctid AS place)
 @put_all@;
 
--- name: lane_places
+-- name: lane_ctids
 SELECT id, ctid FROM lane ORDER BY id;
 
--- name: executor_places
+-- name: executor_ctids
 SELECT id, ctid FROM executor ORDER BY id;
 
 -- name: lanes_touched_at
