@@ -1,9 +1,8 @@
 /* archives: adding, showing and removing archives over HTTP, and giving up a revision that will never come.
  *
- * An archive of a repository is looked at before it is added, on the watcher's threads: what can't be read is refused,
- * and what is there decides which revision is the first. A removed archive is gone from here; its tasks and revisions
- * stay readable. It fails with 422 and a pointer for what is refused, 409 name_taken for a name that means something
- * else already. */
+ * Before an archive is added, the watcher's threads read its repository: one that can't be read is refused, and its
+ * youngest revision decides which one is the first. A removed archive isn't listed any more; its tasks and revisions
+ * stay readable. It fails with 422 and a pointer for a refused field, 409 name_taken for a name that is in use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,7 +232,7 @@ static bool has_control(struct str text)
     return false;
 }
 
-/* place_check: where the repository is, and that nothing is said that its kind doesn't know. */
+/* place_check: the repository's url, and that no field is given that its kind doesn't have. */
 static void place_check(struct call *call, const struct archive *archive)
 {
     struct err *err = &call->err;

@@ -230,7 +230,7 @@ static void piece_done(struct background *background)
     call_problem(call);
 }
 
-/* upload_owner: the tenant whose task it is, whoever executes it. */
+/* upload_owner: the tenant of the task, which may not be the executor's. */
 static bool upload_owner(struct call *call, int64_t task, struct str *out)
 {
     struct task row;

@@ -1,9 +1,9 @@
-/* auth: who asks, and what that one may do.
+/* auth: who the client of a request is, and what it may do.
  *
  * Three ways in: the unix socket and loopback by the peer's uid (the server's own or root; loopback only while no token
  * exists), everything else by a bearer token. Tokens are 256 random bits; only their BLAKE2b hash is stored, looked up
- * by its first bytes and compared in constant time. It fails with 401 for any token that isn't good, without saying why
- * it isn't, 429 when one source keeps guessing, 403 for a scope that is missing or a request that a foreign web page
+ * by its first bytes and compared in constant time. It fails with 401 for any token that isn't valid, without saying
+ * why, 429 when one source keeps guessing, 403 for a scope that is missing or a request that a foreign web page
  * sent, 421 for a foreign Host. */
 #include <arpa/inet.h>
 #include <sodium.h>

@@ -56,11 +56,11 @@ struct call {
     int64_t token;           /* the id of the token it was asked with; 0: none */
     int64_t token_expires;   /* wall ms; 0: never */
     bool streams;            /* its answer has begun and goes on */
-    uint64_t tokens_version; /* as of which that was looked up */
-    /* waits, or has waited, for: nothing; the store; its newest commit; who asks is known */
+    uint64_t tokens_version; /* of the engine's tokens, when the token was checked */
+    /* what it waits or has waited for: nothing; the store; the store's newest commit; KNOWN: its client is known */
     enum { CALL_ASKS, CALL_MISSES, CALL_FOLLOWS, CALL_KNOWN } stage;
     bool site;         /* the site's admin asks: `admin` in the tenant `default` */
-    bool tenant_named; /* who has named the tenant that actor.tenant says */
+    bool tenant_named; /* actor.tenant comes from ?tenant=, not from the credential */
     int64_t job;       /* the task whose job asks, by its own token; 0: somebody else */
     struct err err;
     struct buf out;
@@ -141,11 +141,11 @@ struct api {
         struct chore *head_chore, *reader_chore, *site_chore;
     } waits;
     struct loop_timer heartbeat, log_check, events_check, token_expiry;
-    uint64_t streams_version; /* of the tokens, as of which streams were looked at */
+    uint64_t streams_version; /* of the engine's tokens, when those of streams were last checked */
     struct buf openapi, scratch;
     struct blobs *blobs;
     uint64_t incarnation;
-    /* of store/secret.h: for job tokens, for tokens that are made with a key */
+    /* of store/secret.h: for jobs' tokens, for tokens made with an Idempotency-Key */
     unsigned char job_key[32], token_key[32];
     struct fence_key fence_key; /* likewise */
     uint64_t requests, refused;
@@ -240,18 +240,18 @@ bool call_param_str(struct call *call, const char *name, struct str *out); /* fa
 enum { PAGE_MAX = 1000 };
 bool call_page(struct call *call, int64_t from, struct list_page *out);
 struct str call_cursor(struct call *call, int64_t last);
-bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one is `most`: `next` leads on */
+bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one becomes `most` */
 bool call_param_flag(struct call *call, const char *name, bool *out);
 
-/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). Whose
- * the task is isn't looked at: call_task_view does, and call_task_of_executor for what executors bring (those of
- * `default` serve everybody). */
+/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). The
+ * tenant isn't checked: call_task_view checks it, and call_task_of_executor for what executors send (executors of
+ * `default` serve all tenants). */
 bool call_task_id(struct call *call, int64_t *out_id);
 bool call_task_of_executor(struct call *call, int64_t *out_id);
 bool call_task_view(struct call *call, struct task_view *out);
 
-/* call_stream_begin: the head of a stream. false: that was all (HEAD): the call has ended. While it lasts its token is
- * looked at. */
+/* call_stream_begin: the head of a stream. false: that was all (HEAD): the call has ended. While it lasts, its token is
+ * checked again. */
 bool call_stream_begin(
     struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request));
 
@@ -388,14 +388,12 @@ struct task_body {
     struct task_def *defs;
     size_t n;
     bool many; /* {tasks: [...]} */
-    /* in: who knows the tasks of archives by their keys; *out_id 0: there is none. NULL: nobody, such keys are unknown
-     */
+    /* in: finds a task of an archive by its key; *out_id 0: there is none. NULL: all such keys are unknown */
     bool (*find)(void *owner, const struct key *key, int64_t *out_id, struct err *err);
     void *owner;
 };
-/* task_body_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points
- * into `raw` afterwards.
- */
+/* task_body_read: a document as task definitions, all faults of all tasks in err (bad_json: it isn't JSON). Nothing
+ * points into `raw` afterwards. */
 bool task_body_read(struct arena *arena, struct str raw, struct task_body *out, struct err *err);
 
 /* --- fences (fence.c): what executors give back as they got it --- */
@@ -405,7 +403,7 @@ struct fence_sealed {
 struct fence_sealed fence_seal(const struct fence_key *key, struct fence fence);
 /* false: no server of this site has given it out */
 bool fence_open(const struct fence_key *key, struct str text, struct fence *out);
-int64_t fence_task(struct str text); /* that a text of this form is about, whoever made it; 0: it has another form */
+int64_t fence_task(struct str text); /* the task that a text of this form names, sealed or not; 0: another form */
 struct str seen_seal(const struct fence_key *key, struct arena *arena, uint64_t incarnation, int64_t seq);
 bool seen_open(
     const struct fence_key *key, struct arena *arena, struct str text, uint64_t *out_incarnation, int64_t *out_seq);
@@ -434,7 +432,7 @@ void render_grant(struct api *api, struct json *json, const struct grant *grant,
 
 /* --- logs (logs.c): what executors send for a grant --- */
 bool fence_param(struct call *call, int64_t task, struct fence *out); /* false: call->err */
-/* only the newest grant is heard; false: call->err */
+/* is it the task's newest grant? false: call->err */
 bool grant_check(struct call *call, struct fence fence);
 
 /* --- artifacts (artifacts.c) --- */

@@ -1,9 +1,9 @@
-/* config: the keys that all servers of a site go by, shown and changed (`weir config`).
+/* config: the keys that all servers of a site share, shown and changed (`weir config`).
  *
- * A change is a document with site keys; all its faults are told with file, line and column, and then nothing is
- * changed. Changes of all servers follow one another by the lock `config` (src/coord/lock.c), first come, first served.
- * It promises that what an answer calls changed is what was changed, and that who asked is in the history. It fails
- * with `unavailable` when the lock can't be had in time. */
+ * A change is a document with site keys; if it has faults, all of them are answered with file, line and column, and
+ * nothing is changed. The lock `config` (src/coord/lock.c) puts changes of all servers in order, first come, first
+ * served. An answer lists exactly what was changed, and the history names the client that changed it. It fails with
+ * `unavailable` when the lock can't be had in time. */
 #include <string.h>
 
 #include "api/answer.h"
@@ -17,7 +17,7 @@ enum { FILE_NAME_MAX = 1000, LOCK_WAIT_MS = 10000 };
 
 /* --- as it is --- */
 
-/* key_render: a key as it is in force, also when nobody has said it yet. */
+/* key_render: a key as it is in force; one that was never set is empty. */
 static void key_render(struct json *json, const struct site_key *key)
 {
     ANSWER_WRITE(ANSWER_ConfigKey);
@@ -182,7 +182,7 @@ void serve_config_apply(struct call *call)
     call->command.kind = CMD_SITE;
     if (!change_read(call))
         return;
-    if (call->command.in.site.dry_run) { /* it changes nothing that somebody else may be changing */
+    if (call->command.in.site.dry_run) { /* it changes nothing, so it needs no lock */
         call_submit(call, config_changed);
         return;
     }

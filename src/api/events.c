@@ -1,6 +1,6 @@
 /* events: what happened, as JSON lines or server-sent events, from any seq on, for as long as the client likes.
  *
- * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the
+ * A stream remembers the last seq that it read; it is fed in batches, whenever a turn has been committed or the
  * client has taken what was there, and never holds more than a batch beyond what the client has taken. A batch is read
  * on a read thread where there are any; a wake-up in the meantime counts when the batch is back. Filters: by
  * lane in the store, by task here. One that doesn't follow and can't be read to its end breaks off, so that nobody
@@ -49,8 +49,8 @@ static void event_add(struct events_stream *stream, const struct event *event)
         stream->limit--;
 }
 
-/* event_visible: what happens in a lane is its tenant's; the rest is TENANT/NAME's, or the site's, which is told to
- * `default`. */
+/* event_visible: an event of a lane belongs to the lane's tenant; others to the tenant in their subject (TENANT/NAME),
+ * or to the site, whose events `default` sees. */
 static bool event_visible(const struct call *call, const struct event *event)
 {
     struct str tenant = call->actor.tenant;

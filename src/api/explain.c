@@ -55,8 +55,8 @@ static bool edge_is_open(const struct why_pred *pred)
                                       : pred->fired && !ended;
 }
 
-/* untold_collect: more is waited for than its edges show: something has ended, and the task is still to be told of it.
- */
+/* untold_collect: the task counts more open edges than are open: a predecessor has ended, and a later turn will take
+ * that off its count. */
 static bool untold_collect(struct call *call, struct why_facts *facts)
 {
     int64_t open = 0;
@@ -91,7 +91,7 @@ static bool lanes_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
-/* gap_read: what else is missing below `rev`. Of very many revisions that wait, only the oldest are looked at. */
+/* gap_read: which other revisions are missing below `rev`. Of very many that wait, only the oldest are read. */
 static bool gap_read(struct call *call, int64_t lane, int64_t rev, struct why_gap *gap)
 {
     struct reader *reader = call->api->config.reader;

@@ -1,9 +1,8 @@
-/* fence: what an executor has to give back unchanged: the fence of a grant, and the newest event that a server has told
- * it of.
+/* fence: what an executor must send back unchanged: the fence of a grant, and the newest event that an answer named.
  *
  * Both are numbers that anybody could write down, so each carries a tag: SipHash-2-4 of the numbers, keyed with a
  * secret of the site (job_token_open, store/secret.h), the same at all its servers. Nothing is stored. A text whose tag
- * is wrong is as good as none: a fence that was never given out, a `seen` that nobody told. */
+ * is wrong is ignored: a fence that was never given out, a `seen` that no server has sent. */
 #include <endian.h>
 #include <sodium.h>
 #include <string.h>

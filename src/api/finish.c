@@ -129,7 +129,7 @@ static void read_outcome(struct finish_read *r, const struct doc_node *value)
             STR_ARG(text));
 }
 
-/* read_time: the executor's own clock: looked at for its form, and ours is what counts. */
+/* read_time: a time of the executor's clock: only its form is checked; the server's clock counts. */
 static void read_time(struct finish_read *r, const char *name, const struct doc_node *value)
 {
     struct str text;

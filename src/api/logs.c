@@ -5,11 +5,11 @@
  * and ends when the attempt has ended and all is sent.
  *
  * Pieces are read on read threads where there are any. One that can't be read breaks a stream off, unless
- * it follows: who follows asks again from where it came to.
+ * it follows: its client then asks again from where it stood.
  *
  * Bytes that an ended attempt wrote and nobody has (a worker that didn't send them, a disk that lost them) are never
- * passed over in silence: who asks for such bytes gets a problem, who asks for what is before them gets that, exactly,
- * and a header with their number. */
+ * passed over in silence: a request for such bytes gets a problem, a request for bytes before them gets exactly those,
+ * and a header with the number that is missing. */
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ static bool grant_state(struct call *call, struct fence fence, enum task_state *
     return owner_check(call, fence);
 }
 
-/* grant_check: only the newest grant is heard, of the executor that was given it. */
+/* grant_check: only the newest grant counts, and only from the executor that has it. */
 bool grant_check(struct call *call, struct fence fence)
 {
     enum task_state ignored;

@@ -1,8 +1,8 @@
-/* names: lanes and tasks by the texts that people know them by, without a read for each.
+/* names: lanes and tasks as the names and keys that people use, without a read for each.
  *
- * Lanes are never renamed: those that were asked for are kept. A queue that has had no task may still become an
- * archive: it is looked at again. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and
- * where only an id is at hand, the key is read once and kept. A task that can't be read is written as its id. */
+ * Lanes are never renamed: a lane that was read is kept. A queue that has had no task may still become an archive, so
+ * it is read again. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an
+ * id is at hand, the key is read once and kept. A task that can't be read is written as its id. */
 #include <string.h>
 
 #include "api/call.h"

@@ -62,13 +62,13 @@ static void poll_closed(struct call *call)
     call->on_gone = call->on_release = NULL; /* once, whichever comes first */
     struct executor_poll *poll = map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor);
     if (poll == NULL)
-        return; /* nobody knows whether there is such an executor */
+        return; /* the engine hasn't confirmed that there is such an executor */
     if (poll->open > 0)
         poll->open--;
     poll->last_ms = loop_now(call->api->config.loop);
 }
 
-/* poll_left: nobody reads the answer any more, so nothing must be granted to it. */
+/* poll_left: the client has gone, so nothing must be granted to this poll. */
 static void poll_left(struct call *call)
 {
     atomic_store(&call->command.gone, true);
@@ -135,9 +135,8 @@ static void renew_read(struct call *call, struct json_reader *reader)
     }
 }
 
-/* seen_read: the newest event that the executor was told of, as an answer gave it. What this site hasn't signed (also a
- * bare number, which older executors send) says nothing: else whoever may poll could make every fence of the site
- * stale. */
+/* seen_read: the newest event that an answer named to this executor. What this site hasn't signed (also a bare number,
+ * which older executors send) is ignored: else any executor could make every fence of the site stale. */
 static void seen_read(struct call *call, struct json_reader *reader)
 {
     struct command *command = &call->command;
@@ -189,7 +188,7 @@ static void poll_begin(struct call *call)
     if (command->in.poll.wait_ms > wait_max)
         command->in.poll.wait_ms = wait_max;
     if (strays != NULL && strays->n > 0)
-        command->in.poll.wait_ms = 0; /* what is refused is told at once */
+        command->in.poll.wait_ms = 0; /* a refused renewal is answered at once */
     command->kind = CMD_POLL;
     artifacts_prove(call, command->in.poll.finishes, command->in.poll.n_finishes, poll_submit);
 }

@@ -50,8 +50,8 @@ void posted_workflows_release(struct api *api)
         definition_release(api->workflows[i].definition);
 }
 
-/* definition_of: read once for each content; who posts revisions mostly posts the same workflow again. One with faults
- * isn't kept. */
+/* definition_of: parsed once for each content, since revisions mostly come with the same workflow again. One with
+ * faults isn't kept. */
 static struct definition *definition_of(struct api *api, struct str raw)
 {
     const size_t n = sizeof api->workflows / sizeof api->workflows[0];

@@ -1,11 +1,10 @@
-/* retention: the results of old tasks (logs, outputs, artifacts) go, by a rule of the configuration or when somebody
- * asks; what a task was and how it ended stays for ever.
+/* retention: removes the results of old tasks (logs, outputs, artifacts), by a rule of the configuration or on request;
+ * what a task was and how it ended is kept.
  *
- * A prune is a row of commands, a batch of tasks each; one runs at a time. Files that no task names any more are swept
- * afterwards on a thread of its own, with a reader of its own, and so are logs of pruned attempts that were not
- * removed: a server was killed between the commit and the removal, or stopped while its database refused it. Whoever
- * takes the duty of retention looks for those once. It promises that a dry run counts what the real one would take, and
- * changes nothing. */
+ * A prune is a sequence of commands, a batch of tasks each; one prune runs at a time. Afterwards a thread with a reader
+ * of its own removes files that no task names any more, and logs of pruned attempts that were left: a server was killed
+ * between the commit and the removal, or its database refused it. A server that takes over the duty of retention looks
+ * for such logs once. A dry run counts what the real one would remove, and changes nothing. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -36,7 +35,7 @@ struct retention {
     struct api *api;
     struct loop_timer rule, left;
     int64_t swept;         /* the epoch of the duty under which what earlier holders have left was looked for */
-    uint64_t site_version; /* of the rule that it goes by */
+    uint64_t site_version; /* of the rule in force */
     struct prune *running;
     pthread_t thread;           /* the sweep */
     bool sweeping, sweep_files; /* sweep_files: something was pruned */

@@ -185,7 +185,7 @@ void serve_revisions_get(struct call *call)
 struct revision_post {
     struct definition *definition;
     struct archive_view view;
-    bool known; /* the revision that a repository's archive is told of */
+    bool known; /* a repository's archive has the revision already */
 };
 
 static void post_release(struct call *call)
@@ -230,7 +230,7 @@ static void prev_read(struct call *call, struct json_reader *reader, struct revi
     row->n_prevs = n;
 }
 
-/* cause_read: the task whose job made the revision: said, or known by the job's own token. */
+/* cause_read: the task whose job made the revision: from the body, or from the job's own token. */
 static void cause_read(struct call *call, struct json_reader *reader, struct str *out)
 {
     struct key key;
@@ -256,7 +256,7 @@ static bool post_read(struct call *call, struct json_reader *reader, struct revi
     return call->err.code == ERR_none;
 }
 
-/* hint_answer: the repository is what is true: it is looked at, and that is all that a post does. */
+/* hint_answer: a post only makes the watcher read the repository, which alone says what a revision is. */
 static void hint_answer(struct call *call)
 {
     const struct revision_post *post = call->state;

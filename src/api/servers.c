@@ -1,6 +1,8 @@
-/* servers: the others of a shared store, and whether they live: a server writes its row anew every second (its beat),
- * and one whose beat stands still is lost, sooner when a coordination service says that it is gone. Beats are held
- * against this server's clock only. Nothing of this in a store that is one server's. */
+/* servers: the other servers of a shared store, and whether they live.
+ *
+ * A server updates its row every second (its beat). One whose beat hasn't changed for a while is lost, sooner when a
+ * coordination service says that it is gone. Only this server's clock measures that. A store that isn't shared has none
+ * of this. */
 #include <string.h>
 
 #include "api/call.h"
@@ -11,7 +13,7 @@ enum { LOOK_MS = 2000, LOST_MS = 5000, DOUBT_MS = 3000 };
 struct server_seen {
     char name[NAME_CHARS_MAX + 1];
     int64_t beat, started, moved_ms;
-    bool lost; /* until its beat moves, also if the service that said so goes away */
+    bool lost; /* until its beat changes, even if the coordination service goes away meanwhile */
 };
 
 static struct server_seen *seen_of(struct api *api, const struct server_row *row)
@@ -22,7 +24,7 @@ static struct server_seen *seen_of(struct api *api, const struct server_row *row
         return seen;
     seen = mem_alloc_zero(sizeof *seen);
     memcpy(seen->name, name.ptr, name.len);
-    seen->beat = row->beat - 1; /* it counts as heard now */
+    seen->beat = row->beat - 1; /* it counts as changed now */
     smap_put(&api->servers.seen, str_of(seen->name), seen);
     return seen;
 }

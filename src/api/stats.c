@@ -38,7 +38,7 @@ static void counts_render(struct json *json, const struct counts *counts, bool o
 }
 
 struct facts {              /* what most of these answers need */
-    struct store_head head; /* read first: who follows behind its seq misses nothing that isn't counted yet */
+    struct store_head head; /* read first: a client that follows events from its seq misses nothing */
     struct lane **lanes;
     struct executor **executors;
     struct executor_live *lives;
@@ -339,8 +339,8 @@ void serve_ready_get(struct call *call)
         return;
     }
     if (!store_there(call->api)) { /* what is written gets through, but nothing can be shown or checked */
-        call_refuse(
-            call, ERR_unavailable, "the store can't be read: no connection for reading comes about; it is tried again");
+        call_refuse(call, ERR_unavailable,
+            "the store can't be read: no connection for reading can be made; the server keeps trying");
         return;
     }
     serve_health_get(call);

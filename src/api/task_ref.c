@@ -25,7 +25,7 @@ static void name_unknown(struct resolve *r, struct str path, struct str name)
     size_t before = r->err->n_items;
     err_item(r->err, ERR_unknown_task, path, "no task of this call is named '%.*s'", STR_ARG(str_sub(name, 0, 100)));
     if (r->err->n_items == before)
-        return; /* over the number of faults that are told: a suggestion would only cost time */
+        return; /* more faults than are answered: a suggestion would only cost time */
     size_t n = 0, n_max = r->names.n < 1000 ? r->names.n : 1000;
     struct str *known = ARENA_ARRAY(r->arena, struct str, n_max);
     SMAP_EACH (&r->names, entry)
@@ -36,7 +36,7 @@ static void name_unknown(struct resolve *r, struct str path, struct str name)
         err_item_last(r->err)->suggestion = str_fmt(r->arena, "did you mean '%.*s'?", STR_ARG(near));
 }
 
-/* target_read: who is meant; false: a fault was added. */
+/* target_read: the task that is meant; false: a fault was added. */
 static bool target_read(struct resolve *r, const struct doc_node *value, struct str path, struct task_ref *out)
 {
     if (value->kind == NODE_SCALAR && value->plain && str_to_i64(value->text, &out->id))

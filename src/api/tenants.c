@@ -1,8 +1,8 @@
-/* tenants: who shares this site, what each has, and what each may have.
+/* tenants: the tenants of this site, what each uses, and its quotas.
  *
  * What a tenant has is counted here from the rows that are shown elsewhere (lanes, semaphores, tokens, archives,
- * executors), so it is the recount of what the engine goes by. The site's admin sees all tenants, everybody else the
- * own one. */
+ * executors), so it recounts what the engine counts. The site's admin sees all tenants, other
+ * clients only their own. */
 #include <stdlib.h>
 
 #include "api/answer.h"

@@ -3,8 +3,8 @@
  *
  * An attempt is over when a newer one was granted, or when its task has ended otherwise than by a lost lease (a late
  * result still counts then, for a day). One that its finish ends here is forgotten at once; the others (cancelled,
- * lost, ended at another server) are found by a look on a thread of its own, which is due only while there are uploads.
- * What can't be read or removed is looked at again. */
+ * lost, ended at another server) are found by a thread that looks for them while there are uploads. What can't be read
+ * or removed is tried again. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

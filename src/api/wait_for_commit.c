@@ -205,8 +205,8 @@ void wait_for_commit_check(struct api *api)
         else if (api->closing)
             call_refuse(call, ERR_unavailable, "the server is stopping");
         else if (now >= waiting->deadline_ms && waiting->turn == TURN_UNKNOWN)
-            call_refuse(
-                call, ERR_unavailable, "the store can't be read: whether it knows what was asked with can't be told");
+            call_refuse(call, ERR_unavailable,
+                "the store can't be read, so the token or tenant of this request can't be checked");
         else if (now >= waiting->deadline_ms) {
             call->turn = turn; /* now, not when the call came */
             call_refuse(call, ERR_not_yet, "turn %" PRId64 " isn't here after %d s: the newest is %" PRId64,

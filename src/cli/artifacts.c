@@ -66,7 +66,7 @@ static int file_get(struct session *s, const char *name, int64_t bytes, struct d
     return 0;
 }
 
-/* executable_make: for whoever may read it, as the umask said. */
+/* executable_make: executable for all that the umask lets read it. */
 static void executable_make(int fd)
 {
     struct stat st;

@@ -1,5 +1,5 @@
-/* config: what all servers of a site go by, shown and changed. The file is checked here first, so that what is wrong
- * with it is told as a compiler tells it. */
+/* config: the keys that all servers of a site share, shown and changed. The file is checked here first, so that its
+ * faults are printed as a compiler prints them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static bool file_read(struct session *s, const char *path, struct diag_file *out
     return good;
 }
 
-/* file_check: false: its faults are told. */
+/* file_check: false: its faults were printed. */
 static bool file_check(struct session *s, const struct diag_file *file)
 {
     struct diags diags = { .arena = &s->arena };

@@ -83,7 +83,7 @@ static void task_fill(json_t *task, const struct options *options, int64_t prior
         json_object_set_new(task, "priority", json_integer(priority));
 }
 
-/* document_fill: options into the tasks; a plain list is wrapped. Consumes and returns the document, NULL: said. */
+/* document_fill: options into the tasks; a plain list is wrapped. Consumes and returns the document, NULL: reported. */
 static json_t *document_fill(struct session *s, json_t *document)
 {
     int64_t priority = 0;

@@ -16,7 +16,8 @@ struct json_lines {
 };
 void json_lines_init(struct json_lines *lines, bool (*line)(const json_t *, void *), void *owner);
 bool json_lines_add(struct json_lines *lines, struct str bytes);
-void json_lines_reset(struct json_lines *lines); /* a new connection: what was held is incomplete for ever */
+void json_lines_reset(
+    struct json_lines *lines); /* a new connection: the part of a line that is held will never be completed */
 void json_lines_release(struct json_lines *lines);
 
 #endif

@@ -132,7 +132,7 @@ static int events_run(struct events_run *run)
     return status;
 }
 
-/* task_id: the number behind a key, as text; NULL: said. */
+/* task_id: the number behind a key, as text; NULL: reported. */
 static const char *task_id(struct session *s, const char *key)
 {
     json_t *task = session_get(s, session_task_path(s, key, ""));

@@ -149,7 +149,7 @@ static void log_follow(struct session *s, struct log_stream *stream, uint64_t of
 }
 
 /* document_begin: the task and the attempt that is to be read: the one that was asked for, or the last one so far.
- * NULL: said. */
+ * NULL: reported. */
 static json_t *document_begin(struct session *s, struct log_stream *stream)
 {
     json_t *task = session_get(s, session_task_path(s, s->options.operands[0], "")), *document = NULL;
@@ -171,7 +171,7 @@ static void document_print(struct session *s, json_t *document, const struct log
     session_print(s, document);
 }
 
-/* log_read: the whole answer; what went wrong is said, unless nobody reads any more. */
+/* log_read: the whole answer; a failure is reported, unless nobody reads the output any more. */
 static int log_read(struct session *s, struct log_stream *stream, uint64_t offset)
 {
     bool tail = option_given(&s->options, "tail");

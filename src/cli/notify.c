@@ -152,7 +152,7 @@ static bool http_notify(struct notice *notice)
 static void http_try(struct notice *notice, const char *server)
 {
     struct session *s = &notice->session;
-    if (!session_choose(s)) /* for the token; what is wrong with it was said */
+    if (!session_choose(s)) /* for the token; a fault was reported */
         return;
     s->server = server;
     struct client_config config = session_client(s);

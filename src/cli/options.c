@@ -3,7 +3,7 @@
  * It owns the rules of the command line: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, flags in one word (-qf), `--`
  * ends the options, a single dash is an operand. A flag or option that isn't marked repeatable may stand once.
  *
- * It fails only by a usage error, said on stderr with the nearest name that exists, exit code 2. */
+ * It fails only by a usage error, printed on stderr with the nearest name that exists, exit code 2. */
 #include "cli/options.h"
 #include "cli/term.h"
 

@@ -80,7 +80,7 @@ struct options {
 #define EXIT_LATER 75 /* try again later */
 
 /* options_parse: argv[0] is the command's name and is skipped. OPTIONS_RUN: go on; else the exit code, everything has
- * been said (0 after --help, which goes to stdout; 2 after a usage error, which goes to stderr). */
+ * been printed (0 after --help, which goes to stdout; 2 after a usage error, which goes to stderr). */
 int options_parse(struct options *out, const struct command_spec *spec, int argc, char **argv, struct arena *arena);
 
 bool option_given(const struct options *options, const char *name);

@@ -361,7 +361,7 @@ static int path_load(struct plan *plan, const char *path, size_t *out_set)
     return OPTIONS_RUN;
 }
 
-/* place_of: archive and number of an operand ARCHIVE@REV; false: said. */
+/* place_of: archive and number of an operand ARCHIVE@REV; false: reported. */
 static bool place_of(struct plan *plan, const char *operand)
 {
     struct key key;

@@ -7,7 +7,7 @@
 #include "cli/task_text.h"
 #include "text/json_value.h"
 
-/* run_body: NULL: said, and session.status is set. */
+/* run_body: NULL: reported, and session.status is set. */
 static json_t *run_body(struct session *s)
 {
     int64_t rev = 0;

@@ -1,4 +1,4 @@
-/* session: one run of a client command: its options, its server, its terminal, and the way errors are told.
+/* session: one run of a client command: its options, its server, its terminal, and how errors are reported.
  *
  * session_open parses, chooses the server and reads the token; session_close gives everything back and passes the exit
  * code through. The calls print what went wrong, with what to do next, and leave the exit code in session.status. */
@@ -33,8 +33,8 @@ int session_open(struct session *session, const struct command_spec *spec, int a
 void session_local(struct session *session);
 int session_close(struct session *session, int status); /* returns status, or 1 when stdout could not be written */
 
-/* session_choose: server, token and certificates by options, environment and defaults; false: said and session.status
- * is set. Part of session_open. */
+/* session_choose: server, token and certificates by options, environment and defaults; false: reported, and
+ * session.status is set. Part of session_open. */
 bool session_choose(struct session *session);
 
 /* session_client: what a client for that server needs; after session_choose. */
@@ -56,13 +56,14 @@ json_t *session_post(struct session *session, const char *path, json_t *body /* 
 json_t *session_try(struct session *session, const struct session_request *request);
 
 /* session_walk: every member of the list `name`, page by page, until `item` (which borrows it) says false. false: a
- * call failed, which was said. */
+ * call failed, which was reported. */
 bool session_walk(
     struct session *session, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner);
 /* session_pages: follows `next` until `limit` (0: all) members of the list `name` are there. *out_more: the server has
  * more. */
 json_t *session_pages(struct session *session, const char *path, const char *name, int64_t limit, bool *out_more);
-/* session_try_pages: all pages as one document, which has the list `name`; nothing is said when one fails (NULL). */
+/* session_try_pages: all pages as one document, which has the list `name`; NULL: one failed, which isn't
+ * reported. */
 json_t *session_try_pages(struct session *s, const char *path, const char *name, int64_t timeout_ms);
 
 /* session_fail: prints session.err as an error of the command; returns session.status. */
@@ -87,7 +88,7 @@ int session_answer(
 /* session_string: bytes as a JSON string, the caller's; those that aren't UTF-8 become U+FFFD. */
 json_t *session_string(struct str bytes);
 
-/* session_utf8: whether this option's value can go into JSON; false: said. Not given is fine. */
+/* session_utf8: whether this option's value can go into JSON; false: reported. Not given is fine. */
 bool session_utf8(struct session *session, const char *option);
 
 /* session_path: the address with `operand`, percent-encoded, in the place of its *. */

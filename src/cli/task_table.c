@@ -9,7 +9,7 @@
 
 enum { PAGE_MAX = 1000 };
 
-/* letters_check: upper-cases and checks --state; NULL: said. */
+/* letters_check: upper-cases and checks --state; NULL: reported. */
 static const char *letters_check(struct session *s, const char *letters)
 {
     char *out = str_dupz(&s->arena, str_of(letters));

@@ -1,4 +1,4 @@
-/* tenants: who shares the site, what each has, and what each may have. */
+/* tenants: the tenants of the site, what each uses, and its quotas. */
 #include "cli/command.h"
 #include "cli/session.h"
 #include "cli/task_text.h"

@@ -43,7 +43,7 @@ enum paint paint_of_state(char letter);
  * NUL-terminated. */
 const char *term_safe(struct arena *arena, struct str s);
 const char *term_safe_z(struct arena *arena, const char *z);
-/* term_say: such a line, and its end: what a person is told with words of the command line or of a file in it */
+/* term_say: the same with a line end: for messages with words of the command line or of a file in them */
 void term_say(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void term_vsay(FILE *out, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 int term_width(struct str s); /* cells on a terminal */

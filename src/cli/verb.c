@@ -19,7 +19,7 @@ static void task_line(struct session *s, const json_t *task)
     fputc('\n', stdout);
 }
 
-/* body_of: the command's own options, as they were given, under the names that the API has for them. NULL: said. */
+/* body_of: the command's own options, as they were given, under the names that the API has for them. NULL: reported. */
 static json_t *body_of(struct session *s)
 {
     json_t *body = json_object();

@@ -22,8 +22,8 @@ static bool is_url(const char *text)
     return strstr(text, "://") != NULL;
 }
 
-/* place_of: an absolute path; NULL: said. A path that is absolute and isn't here may be the server's: it says what it
- * finds there. */
+/* place_of: an absolute path; NULL: reported. A path that is absolute and isn't here may be the server's: it says what
+ * it finds there. */
 static const char *place_of(struct session *s, const char *text)
 {
     char real[PATH_MAX];

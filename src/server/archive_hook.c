@@ -73,7 +73,7 @@ bool archive_hook_early(struct session *s, json_t *wanted)
     enum archive_kind kind = archive_kind_find(str_of(field_z(wanted, "kind")));
     const char *folder = folder_of(s, wanted);
     struct hook_paths paths = { 0 };
-    struct err ignored = { 0 }; /* what is wrong is wrong afterwards too, and said then */
+    struct err ignored = { 0 }; /* it fails again afterwards, and is reported then */
     if (!has_hook(kind) || !folder ||
         !hook_find(kind, folder, str_of(field_z(wanted, "name")), &s->arena, &paths, &ignored) || paths.n_installed > 0)
         return false;

@@ -2,7 +2,7 @@
  * it.
  *
  * Nothing here fails a command: an archive without its hook is followed all the same, only later by up to a second.
- * What could not be done is said, with the lines that a person can put there. */
+ * What could not be done is reported, with the lines that a person can put there. */
 #ifndef WEIR_SERVER_ARCHIVE_HOOK_H
 #define WEIR_SERVER_ARCHIVE_HOOK_H
 

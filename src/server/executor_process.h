@@ -19,7 +19,7 @@ struct executor_process {
     struct arena arena; /* of what follows */
     char **argv, **envp;
     const char *dir, *log_file, *pid_file;
-    uint64_t arguments; /* hash of argv: another one means the running executor was told something else */
+    uint64_t arguments; /* hash of argv: another one means that the running executor has other arguments */
 
     pid_t pid; /* 0: none that we know */
     int pidfd;
@@ -32,7 +32,7 @@ struct executor_process {
     void *owner;
 };
 
-/* executor_process_open: prepares; executor_process_set starts it, or starts it anew when its arguments changed. Slots
+/* executor_process_open: prepares; executor_process_set starts it, or restarts it when its arguments changed. Slots
  * 0: none is wanted. */
 void executor_process_open(struct executor_process *out, struct loop *loop, mode_t umask, struct rlimit files);
 void executor_process_set(struct executor_process *process, const struct conf *conf);

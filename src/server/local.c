@@ -237,7 +237,7 @@ static bool executor_start(struct local *local, struct err *err)
     return local->executor > 0 || err_set(err, ERR_io, "fork: %s", strerrordesc_np(errno));
 }
 
-/* children_kill: everything that came to us; who is left after that is in the kernel's hands. */
+/* children_kill: all processes that became our children; one that survives SIGKILL hangs in the kernel. */
 static void children_kill(void)
 {
     char path[64];

@@ -28,7 +28,7 @@ struct local {
 #define LOCAL_REV 1
 
 /* local_select: marks what is to be made of the definition: what --task names and what that depends on; without --task
- * what a commit would make. false: a name isn't there, which was said. *out_n: how many tasks. */
+ * what a commit would make. false: a name isn't there, which was reported. *out_n: how many tasks. */
 bool local_select(struct local *local, size_t *out_n);
 /* local_settle_in: tasks that would work in a checkout work in the root itself; zones, labels and schedules don't count
  * here. */

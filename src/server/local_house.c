@@ -2,8 +2,8 @@
  * executor of its own.
  *
  * It promises that `ready` hears a byte when the tasks are there and the socket answers, or closes without one after
- * the reason was said. It ends on SIGTERM, and when the process that started it dies: then it waits for the executor
- * and removes the folder. */
+ * the reason was reported. It ends on SIGTERM, and when the process that started it dies: then it waits for the
+ * executor and removes the folder. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * the ends, and the logs of what failed.
  *
  * It is a client of the house like any other. It ends when all tasks have ended by the house's own word, when a signal
- * comes (130 and the like), or when the house or the executor dies, which is said. */
+ * comes (130 and the like), or when the house or the executor dies, which is reported. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -274,7 +274,7 @@ static int view_end(struct view *view)
     return failed ? 1 : 0;
 }
 
-/* death_say: what the dead part said last. */
+/* death_say: the last words of the process that died. */
 static int death_say(struct view *view)
 {
     struct arena *arena = &view->session.arena;

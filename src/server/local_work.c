@@ -22,7 +22,7 @@ enum { SPEC_DEPTH = 64 };
 struct choice {
     const struct workflow *workflow;
     struct smap by_name; /* -> index + 1 */
-    signed char *state;  /* 0: not looked at yet; 1: chosen; -1: not */
+    signed char *state;  /* 0: not decided yet; 1: chosen; -1: not */
 };
 
 static size_t index_of(const struct choice *choice, struct str name)
@@ -75,7 +75,7 @@ static bool is_made(struct choice *choice, size_t index)
     return made;
 }
 
-/* choice_make: false: a name isn't there, which was said. */
+/* choice_make: false: a name isn't there, which was reported. */
 static bool choice_make(struct local *local, struct choice *choice)
 {
     size_t n = option_count(&local->options, "task");

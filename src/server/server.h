@@ -6,7 +6,7 @@
 #include "text/conf.h"
 
 struct server_input {
-    /* conf: reads the configuration anew (at the start and on SIGHUP); not ERR_none: everything has been said. */
+    /* conf: reads the configuration (at the start and on SIGHUP); not ERR_none: its faults were reported. */
     enum err_code (*conf)(void *owner, struct arena *arena, struct conf *out);
     void *owner;
     bool show_config; /* print it and end */

@@ -32,7 +32,7 @@ static bool dir_check(const char *path, struct err *err)
     return true;
 }
 
-/* auth_read: what is wrong is said without the words of the file. */
+/* auth_read: a fault is reported without the words of the file, which are secret. */
 static bool auth_read(struct server *server, struct err *err)
 {
     const char *path = str_dupz(&server->arena, server->conf.coordination_auth);

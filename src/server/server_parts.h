@@ -27,13 +27,13 @@ struct server {
     struct executor_process executor;
     bool executor_open;
     struct loop_timer end, tell, certificate;
-    struct str coordination_auth; /* USER:PASSWORD: told to nobody but the service */
+    struct str coordination_auth; /* USER:PASSWORD: sent to nobody but the service */
     struct list reloads;          /* struct reload: of the site's keys, under way */
-    unsigned site_silent;         /* keys of the site that the file said nothing of when it was read last */
+    unsigned site_silent;         /* keys of the site that the file lacked when it was read last */
     enum engine_health health;    /* as it was logged last, with: */
     int64_t health_since;
     uint64_t clock_jumps;
-    bool coordination_away; /* as it was told last */
+    bool coordination_away; /* as it was logged last */
     int64_t coordination_since;
     int status;
 };

@@ -76,7 +76,7 @@ static void site_reload(struct server *server, const struct conf *next)
     command->in.site.from_file = true;
     site_of(next, &conf);
     unsigned silent = conf.silent;
-    /* what it doesn't say any more is emptied; what it never said is somebody else's */
+    /* a key that the file lost is emptied; one that it never had belongs to somebody else */
     conf.silent &= server->site_silent;
     server->site_silent = silent;
     /* the next configuration is gone before the engine has taken it */
