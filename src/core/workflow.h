@@ -73,6 +73,14 @@ struct task_limits { /* 0: none */
     int64_t memory_bytes, pids, cpu_ms, files, file_bytes, disk_bytes;
 };
 
+struct
+    workflow_reserved { /* keys of a later version (KEY_POLICY in text/task_doc.def): read and checked, then refused */
+    bool collapse;
+    struct workflow_matrix matrix;
+    struct workflow_refs blocked_by; /* names only */
+    struct workflow_crons freeze, window;
+};
+
 /* What a task says, in a workflow or posted. */
 struct workflow_task {
     struct str name;
@@ -103,12 +111,10 @@ struct workflow_task {
     struct workflow_words messages; /* names, of on: {message: NAME} */
     /* detached, or its own `on` or `schedule` leaves commits out: no run of another task brings it along */
     bool starts_alone;
-    bool detached, allow_failure, collapse;
+    bool detached, allow_failure;
     enum workflow_sandbox sandbox;
-    struct workflow_matrix matrix;
-    struct workflow_refs blocked_by; /* names only */
     struct str unique, concurrency;
-    struct workflow_crons freeze, window;
+    struct workflow_reserved reserved;
 };
 
 struct workflow_semaphore {

@@ -73,6 +73,6 @@ bool value_matrix(struct task_read *r, const struct doc_node *value)
             ok = false;
         }
     }
-    r->task->matrix = matrix;
+    r->task->reserved.matrix = matrix;
     return ok;
 }

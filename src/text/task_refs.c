@@ -136,6 +136,6 @@ bool value_blocked_by(struct task_read *r, const struct doc_node *value)
         if (refs.items[i].prev)
             ok = diag_error(r->context.diags, workflow_diag_place(r->read, refs.items[i].place),
                 "'blocked_by' takes names of tasks: it counts in every revision");
-    r->task->blocked_by = refs;
+    r->task->reserved.blocked_by = refs;
     return ok;
 }

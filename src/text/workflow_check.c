@@ -323,7 +323,7 @@ void workflow_check(struct workflow_read *read)
         refs_check(&check, &read->out->tasks[i].depends);
         refs_check(&check, &read->out->tasks[i].after);
         refs_check(&check, &read->out->tasks[i].cancels);
-        refs_check(&check, &read->out->tasks[i].blocked_by);
+        refs_check(&check, &read->out->tasks[i].reserved.blocked_by);
     }
     refs_check(&check, &read->out->commit.depends);
     links_settle(&check);

@@ -144,7 +144,7 @@ static void read_both_ways(struct str text, bool as_json)
         SEEN_IF(as_json, as_json);
         SEEN_IF(shorthand, memmem(text.ptr, text.len, "parallel", 8) != NULL);
         for (size_t i = 0; i < workflow.n_tasks; i++)
-            SEEN_IF(matrix, workflow.tasks[i].matrix.n_axes > 0);
+            SEEN_IF(matrix, workflow.tasks[i].reserved.matrix.n_axes > 0);
         expand_all(&workflow, &arena, &expansion);
         expansion_check(&expansion, &arena);
         same_again(text, as_json, &expansion, &arena);

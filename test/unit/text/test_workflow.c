@@ -168,7 +168,7 @@ static void test_every_key(void **state)
     assert_int_equal(workflow_find(w, STR("indexing"))->timeout_ms, 3600000);
     assert_true(t->attempts_max == 5 && t->backoff_ms == 10000 && t->retry_on == (RETRY_FAILED | RETRY_TIMEOUT));
     assert_true(t->lock == WORKFLOW_LOCK_EXCLUSIVE && t->paths.n == 2 && t->priority == -7 && t->semaphores.n == 2 &&
-                t->blocked_by.n == 1);
+                t->reserved.blocked_by.n == 1);
     check_str(t->zone, "eu");
     const struct task_limits *l = &t->limits;
     assert_true(
@@ -176,14 +176,14 @@ static void test_every_key(void **state)
     assert_true(l->disk_bytes == 4096 && t->grace_ms == 0 && t->not_before == 1794721560000);
     assert_int_equal(workflow_find(w, STR("indexing"))->grace_ms, -1);
     check_str(t->data, "{\"n\":1.50,\"list\":[\"a\",\"1\",null,true],\"a b\":null}");
-    assert_true(t->collapse && t->allow_failure && !t->detached && t->sandbox == WORKFLOW_SANDBOX_STRICT &&
+    assert_true(t->reserved.collapse && t->allow_failure && !t->detached && t->sandbox == WORKFLOW_SANDBOX_STRICT &&
                 t->artifacts.n == 1);
-    assert_true(t->freeze.n == 2 && t->window.n == 1 && t->schedule.n == 1);
-    check_str(t->freeze.items[1].timezone, "Asia/Tokyo");
+    assert_true(t->reserved.freeze.n == 2 && t->reserved.window.n == 1 && t->schedule.n == 1);
+    check_str(t->reserved.freeze.items[1].timezone, "Asia/Tokyo");
     assert_int_equal(t->triggers, TRIGGER_MESSAGE | TRIGGER_MANUAL | TRIGGER_SCHEDULE);
     assert_true(t->starts_alone && t->messages.n == 1);
     check_str(t->unique, "{archive}/{name}");
-    const struct workflow_matrix *m = &workflow_find(w, STR("test"))->matrix;
+    const struct workflow_matrix *m = &workflow_find(w, STR("test"))->reserved.matrix;
     assert_true(m->n_axes == 2 && m->n_exclude == 1 && m->n_include == 1 && m->axes[1].values.n == 2);
     bench_release(&bench);
 }
