@@ -1,6 +1,7 @@
 /* Workflow files: what is read, and every fault with its place, told in one run. */
 #include "check.h"
 
+#include "text/task_doc.h"
 #include "text/workflow.h"
 
 struct bench {
@@ -521,7 +522,12 @@ static void test_the_schema_is_json(void **state)
     const struct doc_node *root = node_parse(&file, &arena, &diags);
     assert_non_null(root);
     const struct doc_node *task = node_find(node_find(node_find(root, STR("$defs")), STR("task")), STR("properties"));
-    assert_int_equal(task->n, 35);
+    size_t n = 0;
+    struct task_doc_row row;
+    for (size_t i = 0; task_doc_row(i, &row); i++)
+        n += row.in_workflow;
+    assert_true(n > 30);
+    assert_int_equal(task->n, n);
     assert_non_null(node_find(node_find(task, STR("retry")), STR("description")));
     assert_null(node_find(
         node_find(node_find(node_find(root, STR("$defs")), STR("defaults")), STR("properties")), STR("depends")));
