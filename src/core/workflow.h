@@ -76,6 +76,7 @@ struct task_limits { /* 0: none */
 struct
     workflow_reserved { /* keys of a later version (KEY_POLICY in text/task_doc.def): read and checked, then refused */
     bool collapse;
+    struct str directory;
     struct workflow_matrix matrix;
     struct workflow_refs blocked_by; /* names only */
     struct workflow_crons freeze, window;

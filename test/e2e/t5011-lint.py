@@ -161,7 +161,7 @@ typed = json.loads(weir('lint', '--json', put('typed.yaml', '- {name: a, priorit
 same([d['line'] for d in typed], [1, 2, 3, 4], 'what looks like a number, truth or date is what the key says')
 
 # -- what only a later version will carry out: refused here as the server refuses it (t5304)
-for text in ('matrix: {os: [x]}', 'blocked_by: [b]', 'collapse: true', 'freeze: "* 22 * * *"', 'window: "* 8 * * *"'):
+for text in ('matrix: {os: [x]}', 'blocked_by: [b]', 'collapse: true', 'directory: /srv/x', 'freeze: "* 22 * * *"', 'window: "* 8 * * *"'):
     path = put('policy.yaml', f'- name: a\n  {text}\n- name: b\n')
     key = text.split(':')[0]
     for command in ('lint', 'plan'):
