@@ -40,7 +40,7 @@ def enter():
             raise SystemExit(f'Bail out! there is no {program}: tools/setup installs it')
     probe = subprocess.run([*SPACES, 'sh', '-c', PROBE], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if probe.returncode:
-        return 'the kernel refuses network namespaces: ' + ' '.join(probe.stdout.split())[:300]
+        return ('network namespaces need root: ' if os.geteuid() else 'the kernel refuses network namespaces: ') + ' '.join(probe.stdout.split())[:300]
     sys.stdout.flush()
     os.execvpe('unshare', [*SPACES, sys.executable, __file__, *sys.argv], dict(os.environ, **{MARK: '1'}))
 
