@@ -50,8 +50,10 @@ struct arena_block {
     alignas(max_align_t) unsigned char bytes[];
 };
 
-static _Noreturn void memory_out(size_t size)
+static void memory_out(size_t size)
 {
+    if (PLANT(memory_unchecked))
+        return;
     fprintf(stderr, "weir: out of memory (%zu bytes wanted)\n", size);
     abort();
 }
@@ -59,27 +61,24 @@ static _Noreturn void memory_out(size_t size)
 void *mem_alloc(size_t size)
 {
     void *ptr = malloc(size ? size : 1);
-    if (!ptr && !PLANT(memory_unchecked)) {
+    if (!ptr)
         memory_out(size);
-    }
     return ptr;
 }
 
 void *mem_alloc_zero(size_t size)
 {
     void *ptr = calloc(1, size ? size : 1);
-    if (!ptr && !PLANT(memory_unchecked)) {
+    if (!ptr)
         memory_out(size);
-    }
     return ptr;
 }
 
 void *mem_realloc(void *ptr, size_t size)
 {
     void *moved = realloc(ptr, size ? size : 1);
-    if (!moved && !PLANT(memory_unchecked)) {
+    if (!moved)
         memory_out(size);
-    }
     return moved;
 }
 

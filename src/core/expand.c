@@ -251,8 +251,10 @@ static void wants_emit(struct expander *x, size_t task, bool skipped)
     size_t n = x->n;
     for (size_t i = 0; i < x->n_listed; i++) {
         size_t other = x->listed[i];
-        if (other < n && x->wants[other].same == EDGE_DEPENDS && (!x->replaced[other] || PLANT(commit_unwaited)) &&
-            is_there(x, other))
+        bool made = other < n && !x->replaced[other];
+        if (PLANT(commit_unwaited))
+            made = other < n;
+        if (made && x->wants[other].same == EDGE_DEPENDS && is_there(x, other))
             implied = true;
     }
     bool commit = x->out->tasks[task].def == &x->workflow->commit;
@@ -354,7 +356,10 @@ static void lock_take(struct expander *x, size_t task, enum workflow_lock kind, 
         *ARENA_PUSH(x->arena, lock->shared, lock->n_shared, lock->cap_shared) = self;
         return;
     }
-    for (size_t i = 0; i < lock->n_shared && !PLANT(lock_past_shared); i++)
+    size_t n_shared = lock->n_shared;
+    if (PLANT(lock_past_shared))
+        n_shared = 0;
+    for (size_t i = 0; i < n_shared; i++)
         lock_wait(x, task, lock->shared[i], begin);
     if (lock->n_shared == 0 && lock->exclusive.rev > 0)
         lock_wait(x, task, lock->exclusive, begin);
@@ -385,7 +390,10 @@ static void locks_make(struct expander *x)
             continue;
         const struct expand_task *made = &out->tasks[task - 1];
         bool over = x->input->over != NULL && x->input->over(x->input->context, made->def);
-        if (!made->skipped && !over && (!made->replaced || PLANT(lock_replaced)))
+        bool replaced = made->replaced;
+        if (PLANT(lock_replaced))
+            replaced = false;
+        if (!made->skipped && !over && !replaced)
             lock_take(x, task - 1, kind, begin);
     }
 }

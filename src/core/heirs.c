@@ -30,7 +30,9 @@ void cancels_copy(struct slice *slice, struct node *heir, struct node *from, boo
 
 void cancels_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
 {
-    if (!(stopped->row.marks & MARK_CANCELS) || PLANT(cancels_not_handed_on))
+    if (PLANT(cancels_not_handed_on))
+        return;
+    if (!(stopped->row.marks & MARK_CANCELS))
         return;
     cancels_copy(slice, waiter, stopped, false);
     slice_edge_flag(slice, waiter, stopped, EDGE_CANCELS, EDGE_HANDED);
@@ -73,8 +75,9 @@ static void lock_before_find(struct slice *slice, struct node *stopped, struct l
             bool counts = before && before->row.marks & MARK_LOCKED && before->row.lane == stopped->row.lane;
             if (!counts || before->visit == walk.visit)
                 continue;
-            bool ended = state_ended(before->row.state),
-                 alone = (before->row.marks & MARK_EXCLUSIVE) != 0 || PLANT(lock_shared_waits);
+            bool ended = state_ended(before->row.state), alone = (before->row.marks & MARK_EXCLUSIVE) != 0;
+            if (PLANT(lock_shared_waits))
+                alone = true;
             bool through =
                 ended ? heir_due(slice, walk.list[at], &ins[i], before) : !alone && before->row.state != STATE_X;
             if (through)
@@ -129,7 +132,9 @@ static void place_take(struct place *p, const struct edge *edge, bool direct)
 void lock_hand_on(struct slice *slice, struct node *stopped, const struct edge *outs, size_t n)
 {
     struct place p = { .slice = slice, .stopped = stopped };
-    if (!(stopped->row.marks & MARK_LOCKED) || stopped->row.waits == 0 || n == 0 || PLANT(lock_not_handed_on))
+    if (PLANT(lock_not_handed_on))
+        return;
+    if (!(stopped->row.marks & MARK_LOCKED) || stopped->row.waits == 0 || n == 0)
         return;
     lock_before_find(slice, stopped, &p.before);
     p.walk = slice_walk(slice, stopped);
@@ -156,7 +161,9 @@ void places_settled(struct slice *slice, struct node *node)
 
 void prev_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
 {
-    if (stopped->row.waits == 0 || PLANT(prev_not_handed_on))
+    if (PLANT(prev_not_handed_on))
+        return;
+    if (stopped->row.waits == 0)
         return;
     struct walk walk = slice_walk(slice, stopped);
     for (size_t at = 0; at < walk.n; at++) {

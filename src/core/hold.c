@@ -56,7 +56,10 @@ void holds_drop(struct slice *slice, struct node *node, unsigned mask)
         const struct hold_rule *rule = &rules[holds[i].kind];
         if (!(mask & (1u << holds[i].kind)))
             continue;
-        if (!PLANT(hold_rows_left) || holds[i].kind != HOLD_time)
+        bool stays = false;
+        if (PLANT(hold_rows_left))
+            stays = holds[i].kind == HOLD_time;
+        if (!stays)
             slice_hold_remove(slice, &holds[i]);
         if (rule->dropped)
             rule->dropped(slice, &holds[i]);

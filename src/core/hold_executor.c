@@ -6,7 +6,9 @@
 bool executor_there(struct slice *slice, struct node *node)
 {
     slice_class(slice, node);
-    return slice->rows->served(slice->rows->owner, node->row.class_id) || PLANT(slots_unserved);
+    if (PLANT(slots_unserved))
+        return true;
+    return slice->rows->served(slice->rows->owner, node->row.class_id);
 }
 
 static struct str class_wish(struct arena *arena, const struct task_class *class_)

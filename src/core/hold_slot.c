@@ -80,7 +80,10 @@ bool slots_get(struct slice *slice, struct node *node)
     bool room = true;
     for (size_t i = 0; i < wants.n; i++) {
         const struct slot *slot = slice_slot_for(slice, node, wants.ids[i]);
-        room &= slot->used < slot->limit && (slot->waiting == 0 || PLANT(slot_overtake));
+        bool first = slot->waiting == 0;
+        if (PLANT(slot_overtake))
+            first = true;
+        room &= first && slot->used < slot->limit;
     }
     if (room) {
         slots_take(slice, node, wants);
@@ -98,8 +101,8 @@ bool slots_get(struct slice *slice, struct node *node)
 int64_t slot_reach(const struct slot *slot)
 {
     int64_t room = slot->limit - slot->used;
-    if (room < 0 && PLANT(limit_overrun))
-        return 1;
+    if (PLANT(limit_overrun))
+        room = room < 0 ? 1 : room;
     return room <= 0 ? 0 : room < SLOT_REACH_MAX ? room : SLOT_REACH_MAX;
 }
 
@@ -134,11 +137,15 @@ static bool slot_admit_one(struct slice *slice, int64_t id)
     const struct slot *slot = slice_slot(slice, id);
     size_t reach = (size_t)slot_reach(slot);
     struct hold first[SLOT_REACH_MAX];
-    if (slot->waiting == 0 || reach == 0 || slice->failed || PLANT(slot_unwaited))
+    if (PLANT(slot_unwaited))
+        return false;
+    if (slot->waiting == 0 || reach == 0 || slice->failed)
         return false;
     slice->looks_left--;
     size_t n = slice_holds_first(slice, HOLD_slot, id, reach, first);
-    for (size_t k = 0; k < n && (k == 0 || !PLANT(slot_first_only)); k++) {
+    if (PLANT(slot_first_only))
+        n = n > 1 ? 1 : n;
+    for (size_t k = 0; k < n; k++) {
         struct node *node = slice_find(slice, first[k].task);
         if (!node)
             continue;
@@ -178,12 +185,16 @@ void hold_slot_explain(struct explain *x)
 {
     for (size_t i = 0; i < x->facts->n_slots; i++) {
         const struct why_slot *w = &x->facts->slots[i];
-        if (w->held || w->ahead < slot_reach(&w->slot) || (w->since == 0 && PLANT(why_slots_late)))
+        bool waits = !w->held && w->ahead >= slot_reach(&w->slot), quota = str_eqz(w->slot.name, SLOT_RUNNING);
+        if (PLANT(why_slots_late))
+            waits &= w->since != 0;
+        if (PLANT(why_quota_late))
+            waits &= !quota || w->since != 0;
+        if (!waits)
             continue;
         struct str name = w->slot.name, prefix = STR(SLOT_KEY);
-        if (str_eqz(name, SLOT_RUNNING)) {
-            if (w->since != 0 || !PLANT(why_quota_late))
-                explain_quota(x, w);
+        if (quota) {
+            explain_quota(x, w);
             continue;
         }
         bool concurrency = str_starts(name, prefix);

@@ -247,7 +247,9 @@ struct slot { /* semaphores and concurrency keys */
 static inline bool slot_is_empty(const struct slot *slot)
 {
     bool goes = slot->id >= SLOT_KEYED || (slot->id >= SLOT_NAMED && slot->limit == 1 && !slot->configured);
-    return goes && !slot->used && !slot->waiting && !PLANT(empty_slot_kept);
+    if (PLANT(empty_slot_kept))
+        return false;
+    return goes && !slot->used && !slot->waiting;
 }
 
 struct attempt {

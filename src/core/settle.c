@@ -66,7 +66,9 @@ static bool cancels_fire(struct slice *slice, struct node *node)
         slice->tells_left--;
         cancel_fire(slice, node, &edge, other);
     }
-    return node->row.waits == 0 || PLANT(cancels_early);
+    if (PLANT(cancels_early))
+        return true;
+    return node->row.waits == 0;
 }
 
 void task_unhold(struct slice *slice, struct node *node)
@@ -84,7 +86,9 @@ static bool cancels_ready(struct slice *slice, struct node *node)
     if (node->row.waits == 0)
         return true;
     bool begun = hold_has(node, HOLD_telling);
-    if (!(node->row.marks & MARK_CANCELS) || !(node->row.marks & MARK_LOCKED || begun) || PLANT(cancels_behind_lock))
+    if (PLANT(cancels_behind_lock))
+        return false;
+    if (!(node->row.marks & MARK_CANCELS) || !(node->row.marks & MARK_LOCKED || begun))
         return false;
     const struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
@@ -127,7 +131,10 @@ static void consider(struct slice *slice, struct node *node)
 void task_end(
     struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
 {
-    holds_drop(slice, node, HOLDS_WAIT | HOLD_BIT(telling) | (PLANT(slots_kept) ? 0u : HOLD_BIT(held)));
+    unsigned holds = HOLDS_WAIT | HOLD_BIT(telling) | HOLD_BIT(held);
+    if (PLANT(slots_kept))
+        holds &= ~HOLD_BIT(held);
+    holds_drop(slice, node, holds);
     slice_move(slice, node, to, because);
     node->row.outcome = outcome;
     node->row.ending = STATE_NONE;
@@ -360,7 +367,10 @@ void task_return_rest(struct slice *slice, struct node *node)
     const struct edge *outs = slice_outs_after(slice, node, at, most, &n, &more);
     slice->tells_left -= n < most ? n : most;
     holds_drop(slice, node, HOLD_BIT(returning));
-    if (more && !PLANT(returns_once))
+    bool again = more;
+    if (PLANT(returns_once))
+        again = false;
+    if (again)
         hold_put(slice, node, HOLD_returning, 0, outs[n - 1].waiter);
     slice->telling |= more;
     for (size_t i = 0; i < n; i++) {
@@ -428,7 +438,10 @@ static void edge_tell(struct slice *slice, struct node *waiter, struct node *nod
         return;
     if (edge->kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS)
         waiter->row.marks |= MARK_NEEDS;
-    if (edge->kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end))
+    bool satisfied = edge->kind != EDGE_DEPENDS || node->row.state == STATE_D;
+    if (PLANT(depends_any_end))
+        satisfied = true;
+    if (satisfied)
         edge_satisfied(slice, waiter, edge);
     else
         task_pass_on(slice, waiter, node);
@@ -443,7 +456,9 @@ static struct node *edge_waiter(struct slice *slice, const struct edge *edge) /*
 /* These waiters take over what the task leaves to them, and are told that it has ended. */
 static void outs_tell(struct slice *slice, struct node *node, struct edge *outs, size_t n)
 {
-    bool later = PLANT(heirs_first_only) && hold_has(node, HOLD_telling);
+    bool later = false;
+    if (PLANT(heirs_first_only))
+        later = hold_has(node, HOLD_telling);
     if (!later)
         lock_hand_on(slice, node, outs, n);
     outs = outs_by_revision(slice, node, outs, n);

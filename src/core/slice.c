@@ -179,11 +179,16 @@ struct node *slice_create(struct slice *slice, const struct task *row, const str
 static void virtual_start(struct slice *slice, struct task *row)
 {
     struct lane *lane = slice_lane(slice, row->lane);
-    if (row->marks & MARK_PROMOTED && !PLANT(promotion_parked)) {
+    bool promoted = row->marks & MARK_PROMOTED, fair = true;
+    if (PLANT(promotion_parked))
+        promoted = false;
+    if (PLANT(unfair_lanes))
+        fair = false;
+    if (promoted) {
         row->vt = 0;
         return;
     }
-    int64_t from = lane->last_vt > slice->v_now && !PLANT(unfair_lanes) ? lane->last_vt : slice->v_now;
+    int64_t from = fair && lane->last_vt > slice->v_now ? lane->last_vt : slice->v_now;
     row->vt = lane->last_vt = from + VT_STEP;
 }
 
@@ -422,7 +427,9 @@ int64_t slice_told_to(struct slice *slice, struct node *node)
 bool slice_edge_open(struct slice *slice, const struct edge *edge, struct node *pred)
 {
     bool over = edge->kind == EDGE_DEPENDS ? pred->row.state == STATE_D : state_ended(pred->row.state);
-    return !over || (!PLANT(tells_unread) && slice_untold(slice, edge, pred));
+    if (PLANT(tells_unread))
+        return !over;
+    return !over || slice_untold(slice, edge, pred);
 }
 
 bool slice_untold(struct slice *slice, const struct edge *edge, struct node *pred)

@@ -60,8 +60,10 @@ struct verdict verdict_of(const struct attempt_end *end, const struct spec *spec
     struct verdict verdict = { .to = ends[outcome].to, .outcome = outcome };
     if (outcome == OUTCOME_cancelled && end->signal == SIGHUP)
         verdict.to = STATE_A;
-    bool again =
-        (ends[outcome].retry & spec->retry_on) != 0 && (attempts < spec->attempts_max || PLANT(attempts_unlimited));
+    bool left = attempts < spec->attempts_max;
+    if (PLANT(attempts_unlimited))
+        left = true;
+    bool again = left && (ends[outcome].retry & spec->retry_on) != 0;
     if (again && ends[outcome].wait) {
         verdict.to = STATE_S;
         verdict.wait_ms = backoff_ms(spec->backoff_ms, attempts);

@@ -122,8 +122,12 @@ static void explain_gap(struct explain *x)
 /* What a task will supersede is ended at once, unless it executes: then it has to die first. */
 static bool pred_unmet(const struct why_pred *pred)
 {
-    bool ended = state_ended(pred->state), due = pred->due && pred->state == STATE_X && !PLANT(why_supersedes_late);
-    if (pred->lock && PLANT(why_lock_late))
+    bool ended = state_ended(pred->state), due = pred->due && pred->state == STATE_X, lock_late = false;
+    if (PLANT(why_supersedes_late))
+        due = false;
+    if (PLANT(why_lock_late))
+        lock_late = pred->lock;
+    if (lock_late)
         return pred->state == STATE_X;
     if (pred->untold)
         return pred->kind != EDGE_CANCELS || pred->fired;

@@ -133,7 +133,9 @@ static void executor_age(struct turn *turn, struct known_executor *known)
         turn_executor_changed(turn, known);
         return;
     }
-    if (known->row.silent > turn_past(turn) - engine->config.silent_ms || PLANT(executor_kept))
+    if (PLANT(executor_kept))
+        return;
+    if (known->row.silent > turn_past(turn) - engine->config.silent_ms)
         return;
     *ARRAY_ADD(turn->arena, turn->changes.executors_remove) = known->row.id;
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state,
@@ -165,12 +167,17 @@ static void class_age(struct turn *turn, const struct task_class *class_, const 
     size_t n_pending = 0, n_waiting = 0;
     bool used =
         turn->boot - class_->used < 2 * turn->engine->config.lease_ms || map_find(touched, (uint64_t)class_->id);
-    if (!class_->goes || used || turn->slice->failed || PLANT(class_kept))
+    if (PLANT(class_kept))
+        return;
+    if (!class_->goes || used || turn->slice->failed)
         return;
     turn->slice->failed =
         !store->ops->ready_first(store, turn->arena, class_->id, 1, &pending, &n_pending, turn->err) ||
         !store->ops->holds_of(store, turn->arena, HOLD_executor, class_->id, 1, &waiting, &n_waiting, turn->err);
-    if (!turn->slice->failed && ((!n_pending && !n_waiting) || PLANT(class_early)))
+    bool needed = n_pending || n_waiting;
+    if (PLANT(class_early))
+        needed = false;
+    if (!turn->slice->failed && !needed)
         *ARRAY_ADD(turn->arena, turn->changes.classes_remove) = class_->id;
 }
 
@@ -199,7 +206,9 @@ static void keys_expire(struct turn *turn)
     struct engine *engine = turn->engine;
     size_t n = 0, most = KEYS_BATCHES_MAX * engine->batch;
     engine->backlog->keys_added += turn->changes.idempotency.n;
-    if (turn->narrow.is || PLANT(key_kept))
+    if (PLANT(key_kept))
+        return;
+    if (turn->narrow.is)
         return;
     if (engine->backlog->keys_added >= KEYS_STEP)
         n = 2 * engine->backlog->keys_added < most ? 2 * engine->backlog->keys_added : most;

@@ -12,12 +12,11 @@
 #include "engine/shared/shared.h"
 #include "engine/thread.h"
 #include "engine/waiters.h"
-#include "io/clock.h"
 
 enum {
     TRY_AGAIN_MS = 200,
     LOCKED_MS = 30000,       /* a lock was met, and nothing has shown since that it is gone */
-    WAITED_MS = 5000,        /* a narrow turn that took longer has waited for a lock of somebody else */
+    WAITED_US = 5000000,     /* a narrow turn that took longer has waited for a lock of somebody else */
     HEAR_AGAIN_MS = 100,     /* the loop is asked whether it turns */
     FAILING_AGAIN_MS = 1000, /* while turns fail: whether they still do */
     DAMAGED_AGAIN_MS = 5000,
@@ -85,6 +84,14 @@ static void answer_all(struct work *work, enum err_code code, const char *text)
     }
 }
 
+/* Some of them may be in use: it isn't known what became of the turn. */
+static void numbers_forget(struct engine *engine)
+{
+    if (PLANT(numbers_kept))
+        return;
+    engine->shared->own = (struct numbers){ 0 };
+}
+
 /* *out_again: it was narrow, and has to be taken once more, wide. */
 static bool run_as(struct work *work, bool narrow, bool *out_again)
 {
@@ -100,9 +107,8 @@ static bool run_as(struct work *work, bool narrow, bool *out_again)
         !ok && narrow && (turn.narrow.widened || work->err->code == ERR_conflict || work->err->code == ERR_internal);
     if (*out_again)
         narrow_undo(&turn, work->commands, work->n);
-    else if (!ok && !PLANT(numbers_kept))
-        engine->shared->own =
-            (struct numbers){ 0 }; /* some of them may be in use: it isn't known what became of the turn */
+    else if (!ok)
+        numbers_forget(engine);
     turn_close(&turn);
     return ok;
 }
@@ -111,13 +117,13 @@ static bool run_once(struct work *work)
 {
     struct engine *engine = work->engine;
     bool narrow = turn_can_be_narrow(engine, work->commands, work->n, work->wall, work->boot), again = false;
-    int64_t before = clock_boot_ms();
+    int64_t before = thread_stopwatch_us(engine);
     bool ok = run_as(work, narrow, &again);
     turn_noted(engine, work->commands, work->n, work->boot);
     if (!again)
         return ok;
     /* a wide one would wait as long again */
-    if (work->err->code == ERR_conflict && clock_boot_ms() - before > WAITED_MS)
+    if (work->err->code == ERR_conflict && thread_stopwatch_us(engine) - before > WAITED_US)
         return false;
     *work->err = (struct err){ .arena = work->err->arena };
     engine->shared->gathers = false;
@@ -322,11 +328,14 @@ static void hearing_look(struct engine *engine, int64_t boot)
 bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot,
     struct list *out_answered, int64_t *out_next, struct err *err)
 {
-    int64_t before = clock_boot_us();
+    int64_t before = thread_stopwatch_us(engine);
     struct err why = { 0 };
     struct work work = { engine, commands, n, wall, boot, out_answered, ENGINE_OK, err };
     /* This process was stopped or starved: nobody could have been heard, so nobody is late. */
-    if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
+    bool stood_still = boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX;
+    if (PLANT(no_new_watch))
+        stood_still = false;
+    if (stood_still)
         leases_watch_anew(engine, boot);
     hearing_look(engine, boot);
     health_clock(engine->health, wall, boot);
@@ -353,6 +362,6 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
         *err = (struct err){ .code = ERR_none };
     atomic_fetch_add(&engine->tally->turns, 1);
     atomic_fetch_add(&engine->tally->commands, work.n);
-    atomic_fetch_add(&engine->tally->turn_us, (uint64_t)(clock_boot_us() - before));
+    atomic_fetch_add(&engine->tally->turn_us, (uint64_t)(thread_stopwatch_us(engine) - before));
     return ok;
 }

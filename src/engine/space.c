@@ -50,7 +50,10 @@ void space_open(struct space *space, const char *dir)
 
 void space_look(struct space *space, int64_t boot)
 {
-    if (space->looked && boot - space->looked < (space->full && PLANT(full_long) ? 12 * SPACE_LOOK_MS : SPACE_LOOK_MS))
+    int64_t pause = SPACE_LOOK_MS;
+    if (PLANT(full_long))
+        pause = space->full ? 12 * SPACE_LOOK_MS : SPACE_LOOK_MS;
+    if (space->looked && boot - space->looked < pause)
         return;
     space->looked = boot;
     if (boot < space->away_until)

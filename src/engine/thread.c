@@ -191,6 +191,11 @@ enum hearing thread_hears(struct engine *engine, int64_t boot, bool due)
     return hears;
 }
 
+int64_t thread_stopwatch_us(const struct engine *engine)
+{
+    return engine->thread ? clock_boot_us() : 0;
+}
+
 size_t thread_gather(struct engine *engine, struct command **commands, size_t n)
 {
     struct engine_thread *t = engine->thread;

@@ -10,6 +10,9 @@ enum hearing { HEARS, HEARS_LATER, HEARS_NOTHING };
 enum hearing thread_hears(struct engine *engine, int64_t boot, bool due);
 /* behind the n that are there; how many now */
 size_t thread_gather(struct engine *engine, struct command **commands, size_t n);
+/* thread_stopwatch_us: to measure how long a part of a turn takes. 0 where no thread was started (unit tests, the
+ * simulator): there a turn reads no clock at all. */
+int64_t thread_stopwatch_us(const struct engine *engine);
 void engine_thread_free(struct engine *engine);
 
 #endif

@@ -14,7 +14,6 @@
 #include "engine/thread.h"
 #include "engine/tokens.h"
 #include "engine/waiters.h"
-#include "io/clock.h"
 #include "store/pack.h"
 
 /* --- the turn's own --- */
@@ -135,8 +134,10 @@ static void holds_lift(struct turn *turn)
     size_t n;
     if (!duty_acts(turn, DUTY_timers))
         return;
-    bool set_back = engine->backlog->clock_offset - (turn->wall - turn->boot) > 1000 &&
-                    !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
+    /* the clock was set back: back-offs are looked at again, whatever their time */
+    bool set_back = engine->backlog->clock_offset - (turn->wall - turn->boot) > 1000;
+    if (PLANT(clock_back))
+        set_back = false;
     if (set_back || turn->wall - turn->boot > engine->backlog->clock_offset ||
         engine->backlog->clock_offset == OFFSET_UNKNOWN)
         engine->backlog->clock_offset = turn->wall - turn->boot;
@@ -307,12 +308,13 @@ bool turn_commit(struct turn *turn, struct err *err)
     if (!turn->narrow.is)
         numbers_reserve(turn, &c->head);
     c->numbers = !turn->narrow.is && c->head.next_task != engine->head.next_task && peers_are_about(engine, turn->boot);
-    int64_t before = clock_boot_us();
+    int64_t before = thread_stopwatch_us(engine);
     int64_t last = engine->store->commit;
-    bool ok =
-        engine->store->ops->commit(engine->store, c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
+    bool ok = engine->store->ops->commit(engine->store, c, err);
+    if (PLANT(answer_early))
+        ok |= err->code == ERR_outcome_unknown;
     engine->wrote |= ok && engine->store->commit != last;
-    atomic_fetch_add(&engine->tally->commit_us, (uint64_t)(clock_boot_us() - before));
+    atomic_fetch_add(&engine->tally->commit_us, (uint64_t)(thread_stopwatch_us(engine) - before));
     buf_release(&events);
     if (ok && turn->narrow.is) {
         narrow_committed(turn, &committed);
@@ -381,11 +383,11 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     engine->shared->narrow = turn->narrow.is ? turn : NULL;
     engine->turn = turn;
     needs_expect(turn, commands, n);
-    int64_t before = clock_boot_us();
+    int64_t before = thread_stopwatch_us(engine);
     if (!store->ops->begin(store, err))
         return false;
     turn->begun = true;
-    atomic_fetch_add(&engine->tally->begin_us, (uint64_t)(clock_boot_us() - before));
+    atomic_fetch_add(&engine->tally->begin_us, (uint64_t)(thread_stopwatch_us(engine) - before));
     if (!peers_follow(turn, err)) {
         store->ops->rollback(store);
         return false;
