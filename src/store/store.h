@@ -82,7 +82,8 @@ struct changes {
     ARRAY(struct attempt) attempts_remove; /* a grant that never arrived */
     ARRAY(struct task_outputs) outputs;    /* upsert; of tasks that carry MARK_OUTPUTS */
     ARRAY(struct log_tail) log_tails;
-    ARRAY(struct log_seal) log_seals;        /* upsert */
+    /* upsert; on a shared store wide turns only, and one with as many bytes, or more, stays as it is */
+    ARRAY(struct log_seal) log_seals;
     ARRAY(struct log_name) log_seals_remove; /* those that there are, after `log_seals` */
     /* tasks that are pruned: outputs and log tails go */
     ARRAY(int64_t) results_remove;

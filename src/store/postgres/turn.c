@@ -690,6 +690,39 @@ static bool changes_queue(
     return changes_fit(&w, err);
 }
 
+/* Two servers may hash one log, and bytes come to it in between: a hash of fewer bytes never replaces one of more. It
+ * is left out before the turn lists its rows (tags), so that the list says what is written. */
+static bool log_seals_keep(struct postgres_store *self, struct changes *c, struct err *err)
+{
+    struct pg_bulk *b = &self->pg.bulk;
+    struct pg_args args = { 0 };
+    PGresult *longer;
+    ASSERT(!c->narrow); /* a wide turn: what is read here stays true until the commit */
+    bulk_begin(b, "iii");
+    for (size_t i = 0; i < c->log_seals.n; i++) {
+        bulk_i64(b, c->log_seals.at[i].task);
+        bulk_i64(b, c->log_seals.at[i].grant);
+        bulk_i64(b, c->log_seals.at[i].bytes);
+    }
+    if (!bulk_args(b, &args))
+        return err_set(err, ERR_invalid, "one turn notes more logs than an array of PostgreSQL may have here");
+    if (!pg_run(&self->pg, PG_log_seals_longer, &args, &longer, err))
+        return false;
+    struct log_seal *kept = ARENA_ARRAY(&self->prefetch.arena, struct log_seal, c->log_seals.n);
+    size_t n = 0, out = (size_t)PQntuples(longer);
+    for (size_t i = 0, at = 0; i < c->log_seals.n; i++) {
+        bool left_out = at < out && cell_i64(longer, (int)at, 0) == (int64_t)i;
+        if (left_out)
+            at++;
+        else
+            kept[n++] = c->log_seals.at[i];
+    }
+    ASSERT(n + out == c->log_seals.n);
+    c->log_seals.at = kept;
+    c->log_seals.n = n;
+    return true;
+}
+
 enum landed { LANDED, NOT_LANDED, NOT_KNOWN };
 
 /* After a connection that was lost while committing: is the turn there? The turn's lock waits for the end of the lost
@@ -737,8 +770,10 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
 {
     struct postgres_store *self = postgres_of(store);
     struct store_head head;
+    struct changes kept = *changes;
     ready_start_commit(self, changes);
-    bool any = false, ok = changes_queue(self, changes, &head, &any, err);
+    bool any = false, ok = !changes->log_seals.n || log_seals_keep(self, &kept, err);
+    ok = ok && changes_queue(self, &kept, &head, &any, err);
     if (ok && any) {
         pg_queue(&self->pg, PG_commit, NULL);
         pg_send(&self->pg);

@@ -145,6 +145,12 @@ DELETE FROM attempt a USING unnest(@attempt_key_params@) AS u (@attempt_key@) WH
 -- name: log_tail_put
 @log_tail_insert_last@ @log_tail_or_update@;
 
+-- name: log_seals_longer
+-- Of the hashes that a turn wants to note: the indexes of those whose log another server has noted with as many bytes, or more. A sub-select, so that
+-- each is found by its key, also while the table is small.
+SELECT u.n - 1 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS u (task, grant_no, bytes, n)
+WHERE (SELECT s.bytes FROM log_seal s WHERE s.task = u.task AND s.grant_no = u.grant_no) >= u.bytes ORDER BY 1;
+
 -- name: log_seal_put
 @log_seal_insert_last@ @log_seal_or_update@;
 

@@ -491,6 +491,54 @@ static void seals_and_pieces(void **state)
     pair_close(&p);
 }
 
+static void seal_commit(struct world *w, const struct log_seal *seal)
+{
+    struct log_seal one = *seal;
+    turn_begin(w);
+    w->c.log_seals.at = &one, w->c.log_seals.n = 1;
+    turn_event(w, (struct event){ .kind = EVENT_noted, .actor = STR("server") });
+    turn_end(w);
+}
+
+/* Server 1 has hashed a log that it sealed, server 0 hashes it with bytes that came later and notes that first: the hash
+ * of fewer bytes doesn't replace it, and the history agrees with the rows. */
+static void a_longer_hash_stays(void **state)
+{
+    (void)state;
+    struct pair p = { 0 };
+    struct log_position position;
+    struct log_sealed shorter, longer;
+    struct log_seal got;
+    struct verify_report report = { 0 };
+    int64_t expected;
+    bool found;
+    pair_open(&p);
+    PGconn *conn = PQconnectdb(p.w.url);
+    assert_int_equal(append(p.logs[0], 4, 0, 100, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    logs_seal(p.logs[1], 4, GRANT);
+    sealed_await(p.logs[1], 4, 100, false);
+    assert_int_equal(append(p.logs[0], 4, 100, 30, &position, &expected), ERR_none); /* it doesn't know of the seal */
+    sealed_await(p.logs[0], 4, 130, false);
+    assert_int_equal(logs_sealed(p.logs[1], &shorter, 1), 1);
+    assert_int_equal(logs_sealed(p.logs[0], &longer, 1), 1);
+    seal_commit(&p.w, &longer.seal);
+    seal_commit(&p.w, &shorter.seal);
+    MUST(&p.w, p.w.store->ops->load_log_seal(p.w.store, 4, GRANT, &got, &found, &p.w.err));
+    assert_true(found);
+    assert_int_equal(got.bytes, 130);
+    assert_memory_equal(got.hash, longer.seal.hash, sizeof got.hash);
+    assert_false(logs_noted(p.logs[1], &shorter, 1));
+    logs_wait(p.logs[1]);
+    assert_int_equal(ask(conn, "SELECT sealed FROM log WHERE task = 4"), 2); /* until its whole length is noted */
+    struct store_config config = config_of(&p, 0);
+    MUST(&p.w, store_verify_at(&config, 0, NULL, &report, &p.w.err));
+    if (!report.ok)
+        fail_msg("%s", report.fault);
+    PQfinish(conn);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +546,7 @@ int main(void)
         cmocka_unit_test(offsets),
         cmocka_unit_test(two_servers),
         cmocka_unit_test(sealed_logs_are_hashed),
+        cmocka_unit_test(a_longer_hash_stays),
         cmocka_unit_test(removals_are_never_dropped),
         cmocka_unit_test(kept_files),
         cmocka_unit_test(seals_and_pieces),
