@@ -104,7 +104,10 @@ int lock_take(const char *dir, struct err *err)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return path_fail(path, err), -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0 && !PLANT(lock_ignored)) {
+    int locked = flock(fd, LOCK_EX | LOCK_NB);
+    if (PLANT(lock_ignored))
+        locked = 0;
+    if (locked < 0) {
         ssize_t n = errno == EWOULDBLOCK ? pread(fd, text, sizeof text - 1, 0) : -1;
         text[n > 0 ? n : 0] = '\0';
         text[strcspn(text, "\n")] = '\0';

@@ -138,7 +138,9 @@ static void plain_load(void *owner, struct log_key key, enum log_found found)
         return;
     }
     struct log_plain *plain = log_plain_note(logs, key);
-    if (cut && !PLANT(log_tail_kept)) {
+    if (PLANT(log_tail_kept))
+        cut = false;
+    if (cut) {
         load->ok = load->ok && plain_cut(logs, key, plain->durable, found == LOG_FOUND_SEALED);
     }
     if (!load->known) {

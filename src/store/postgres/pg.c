@@ -186,8 +186,10 @@ static void notice_take(void *owner, const PGresult *result)
 {
     struct pg *pg = owner;
     const char *from = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
-    if (from && strncmp(from, "SyncRep", strlen("SyncRep")) == 0 && !PLANT(standby_unwaited))
-        pg->unsure = true;
+    bool unwaited = from && strncmp(from, "SyncRep", strlen("SyncRep")) == 0;
+    if (PLANT(standby_unwaited))
+        unwaited = false;
+    pg->unsure |= unwaited;
 }
 
 /* host, port: "": as the URL says. Who starts is patient; later a silent host is one that is gone, and another may be

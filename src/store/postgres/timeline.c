@@ -36,7 +36,9 @@ bool timeline_check(struct pg *pg, struct err *err)
         return true;
     pthread_mutex_lock(&seen.lock);
     bool same = strcmp(seen.system, pg->system) == 0;
-    int64_t newest = same && !PLANT(timeline_ignored) ? seen.timeline : 0;
+    int64_t newest = same ? seen.timeline : 0;
+    if (PLANT(timeline_ignored))
+        newest = 0;
     if (pg->timeline >= newest) {
         memcpy(seen.system, pg->system, sizeof seen.system);
         seen.timeline = pg->timeline;

@@ -84,7 +84,10 @@ bool place_check(struct sqlite_store *self, struct err *err)
     }
     if (step == DB_ERROR)
         return false;
-    if (strcmp(here, known) == 0 && !PLANT(incarnation_anew))
+    bool same = strcmp(here, known) == 0;
+    if (PLANT(incarnation_anew))
+        same = false;
+    if (same)
         return true;
     if (!db_run(db, SQL_begin, err))
         return false;

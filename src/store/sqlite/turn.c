@@ -14,7 +14,10 @@
 
 bool sqlite_begin(struct store *store, struct err *err)
 {
-    if (PLANT(commit_late) && !sqlite3_get_autocommit(sqlite_of(store)->db.conn))
+    bool begun = false;
+    if (PLANT(commit_late))
+        begun = !sqlite3_get_autocommit(sqlite_of(store)->db.conn);
+    if (begun)
         return true;
     sqlite_of(store)->changes = sqlite3_total_changes64(sqlite_of(store)->db.conn);
     return db_run(&sqlite_of(store)->db, SQL_begin, err);
@@ -313,7 +316,10 @@ static bool changes_write(
             return false;
     if (!history_write(self, c, out_head, err))
         return false;
-    if ((PLANT(commit_late) && c->head.turn % 2) || db_run(&self->db, SQL_commit, err))
+    bool late = false;
+    if (PLANT(commit_late))
+        late = c->head.turn % 2 != 0;
+    if (late || db_run(&self->db, SQL_commit, err))
         return true;
     /* damage met by any other statement is before the commit */
     if (err->code == ERR_corrupt)

@@ -500,8 +500,8 @@ static void seal_commit(struct world *w, const struct log_seal *seal)
     turn_end(w);
 }
 
-/* Server 1 has hashed a log that it sealed, server 0 hashes it with bytes that came later and notes that first: the hash
- * of fewer bytes doesn't replace it, and the history agrees with the rows. */
+/* Server 1 has hashed a log that it sealed, server 0 hashes it with bytes that came later and notes that first: the
+ * hash of fewer bytes doesn't replace it, and the history agrees with the rows. */
 static void a_longer_hash_stays(void **state)
 {
     (void)state;
