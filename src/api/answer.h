@@ -23,6 +23,7 @@
 #define PUT_TEXT json_put_str
 #define PUT_TEXT_OR_NULL render_text_or_null
 #define PUT_WORD json_put_z
+#define PUT_PLAIN render_plain
 #define PUT_BOOLEAN json_put_bool
 #define PUT_TRUE json_put_bool
 #define PUT_TIME json_put_time
@@ -283,11 +284,11 @@
     X(OPTIONAL, rev, INTEGER, of_archive, grant->task.rev, NONE) \
     X(FIELD, attempt, INTEGER, grant->task.attempts, NONE) \
     X(FIELD, holds, BOOLEAN, grant->holds_slots, NONE) \
-    X(FIELD, token, WORD, job_token_format(api, sealed).z, NONE)
+    X(FIELD, token, PLAIN, job_token_format(api, sealed).z, NONE)
 
 #define ANSWER_Grant(X) \
     X(FIELD, task, INTEGER, grant->task.id, NONE) \
-    X(FIELD, fence, WORD, fence.z, NONE) \
+    X(FIELD, fence, PLAIN, fence.z, NONE) \
     X(FIELD, lease_ms, INTEGER, lease_ms, NONE) \
     X(PART, key, REF(Key), render_key(json, grant->lane_name, grant->lane_kind, &grant->task), NONE) \
     X(OPTIONAL_PART, source, INSIDE(GrantSource), \

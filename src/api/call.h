@@ -343,6 +343,7 @@ void names_release(struct api *api);
 /* --- render (render.c) --- */
 void render_known(struct json *json, const char *key, int64_t n); /* below 0: null */
 void render_number(struct json *json, const char *key, double n);
+void render_plain(struct json *json, const char *key, const char *text);       /* nothing in it needs an escape */
 void render_text_or_null(struct json *json, const char *key, struct str text); /* empty: null */
 void render_outcome(struct json *json, const char *key, enum outcome outcome); /* none: null */
 void render_state(struct json *json, const char *key, enum task_state state);

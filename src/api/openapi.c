@@ -12,6 +12,7 @@
 #define DOC_TEXT "\"type\": \"string\""
 #define DOC_TEXT_OR_NULL "\"type\": [\"string\", \"null\"]"
 #define DOC_WORD DOC_TEXT
+#define DOC_PLAIN DOC_TEXT
 #define DOC_BOOLEAN "\"type\": \"boolean\""
 #define DOC_TRUE "\"const\": true"
 #define DOC_KNOWN "\"type\": [\"integer\", \"null\"]"

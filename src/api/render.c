@@ -27,6 +27,15 @@ void render_number(struct json *json, const char *key, double n)
     json_f64(json, n);
 }
 
+/* Looking for what to escape is most of the cost of a long text. */
+void render_plain(struct json *json, const char *key, const char *text)
+{
+    json_key(json, key);
+    json_raw(json, STR("\""));
+    buf_add_z(json->out, text);
+    buf_add_char(json->out, '"');
+}
+
 void render_text_or_null(struct json *json, const char *key, struct str text)
 {
     json_key(json, key);

@@ -245,9 +245,30 @@ static void test_problem(void **state)
     arena_release(&arena);
 }
 
+/* Values that rows of answer.h write by functions of ours; what is empty or unknown is null. */
+static void test_values(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    json_object_begin(&f.json);
+    render_plain(&f.json, "fence", "1-2-3-ab");
+    render_plain(&f.json, "none", "");
+    render_number(&f.json, "load", 0.5);
+    render_text_or_null(&f.json, "next", STR("9"));
+    render_text_or_null(&f.json, "last", (struct str){ 0 });
+    render_outcome(&f.json, "outcome", OUTCOME_failed);
+    render_outcome(&f.json, "running", OUTCOME_none);
+    render_known(&f.json, "exit", -1);
+    json_object_end(&f.json);
+    end(&f, "{\"fence\":\"1-2-3-ab\",\"none\":\"\",\"load\":0.5,\"next\":\"9\",\"last\":null,\"outcome\":\"failed\","
+            "\"running\":null,\"exit\":null}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_task),
         cmocka_unit_test(test_archive_task),
         cmocka_unit_test(test_new_is_the_same),
