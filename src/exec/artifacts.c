@@ -1,10 +1,10 @@
 /* artifacts: see artifacts.h.
  *
  * Promises: only regular files beneath the working directory, reached without following a link: a job can't make us
- * send anything else. Every process of the job is dead by now, so nothing changes under the walk.
+ * send anything else. Every process of the job is dead when this runs, so nothing changes under the walk.
  *
- * What can't be kept (too many, too large, a name with control characters) is said in the log; the job's end doesn't
- * change by it. */
+ * A file that can't be kept (too many, too large, a name with control characters) gets a line in the log; how the job
+ * ended doesn't change. */
 #include "exec/artifacts.h"
 
 #include <dirent.h>
@@ -34,7 +34,7 @@ struct artifact_search {
     struct buf list, path;
     size_t n, walked, listed, misnamed;
     uint64_t bytes;
-    bool full; /* said already */
+    bool full; /* over a limit; the log has the line */
 };
 
 void artifacts_forget(int dir_fd)
@@ -68,7 +68,7 @@ static bool file_take(struct artifact_search *search, int from_dir, const char *
     return fault == 0;
 }
 
-/* list_bytes: what a name will take in the finish's list, at most: that of one job has to fit a request. */
+/* list_bytes: at most so many bytes a name takes in the finish's list, which has to fit a request. */
 static size_t list_bytes(struct str name)
 {
     size_t bytes = LIST_ROW + name.len;

@@ -2,7 +2,7 @@
  * group.
  *
  * Tried when a job asks for such a limit: version 2 beneath our own group, else the memory and pids hierarchies of
- * version 1. Where neither can be had the job runs without, and its log says so. */
+ * version 1. Where the system gives us neither, the job runs without, and its log says so. */
 #ifndef WEIR_EXEC_CGROUP_H
 #define WEIR_EXEC_CGROUP_H
 

@@ -1,4 +1,4 @@
-/* container: the end of a container whose client can't see to it any more. Its id is in io/cid, written by that
+/* container: removes a container whose client has died. Its id is in io/cid, where the client wrote it
  * (kind_container.c). */
 #ifndef WEIR_EXEC_CONTAINER_H
 #define WEIR_EXEC_CONTAINER_H

@@ -71,7 +71,7 @@ void job_pack(const struct job *job, struct buf *out)
     pack_strings(out, job->artifacts);
     pack_str(out, job->refusal);
     pack_number(out, job->refusal_exit);
-    if (job->note.len > 0) /* a shim of an earlier version knows no such field */
+    if (job->note.len > 0) /* shims of earlier versions refuse a record with this field */
         pack_str(out, job->note);
     if (out->full || out->len < sizeof head)
         return;

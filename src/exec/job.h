@@ -28,7 +28,7 @@ struct job_checkout { /* the archive's files, see tree_cache.h */
 struct job {
     int64_t task;
     struct str fence;
-    bool holds;         /* holds a slot: must be dead before its lease is */
+    bool holds;         /* holds a slot: must be dead before its lease expires */
     int64_t timeout_ms; /* 0: none */
     int64_t grace_ms;
     struct job_limits limits;
@@ -40,7 +40,7 @@ struct job {
     struct job_checkout checkout;
     bool strict;        /* sandbox: strict */
     char **artifacts;   /* patterns of files to keep, ended by NULL; NULL: none */
-    struct str refusal; /* not empty: it can't be run, and this says why */
+    struct str refusal; /* not empty: why it can't be run */
     int64_t refusal_exit;
     struct str note; /* its log begins with it; empty: none */
 };
@@ -70,7 +70,7 @@ struct status {
     int64_t started_ms, finished_ms; /* wall clock */
     int64_t cpu_us, max_rss_bytes;
     int64_t log_bytes; /* what the log file holds, the mark of a cut included */
-    /* what the shim knows of its end besides; empty: nothing. Earlier versions end before it */
+    /* why it ended so, if the shim knows; empty: it doesn't. Earlier versions' records end before this member */
     char reason[REASON_MAX + 1];
 };
 #define STATUS_MAGIC 0x31545357U

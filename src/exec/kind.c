@@ -1,5 +1,5 @@
-/* kind: what is the same for all kinds: the environment of INTERFACES.md sections 3 and 7, limits and times, and
- * the choice.
+/* kind: what is the same for all kinds: the environment of INTERFACES.md sections 3 and 7, limits, times, and the
+ * choice of a kind.
  *
  * Promises that a job sees PATH, HOME, LANG, its own `env` and the WEIR variables, and nothing else. Members of a spec
  * that it doesn't know are ignored, values of a wrong type count as absent: the server has checked them, and a newer
@@ -206,7 +206,7 @@ static void job_limits(const json_t *limits, struct job_limits *out)
     out->disk_bytes = spec_number(limits, "disk_bytes");
 }
 
-/* limits_strict: a strict job has limits, whether it says so or not; what it says counts. */
+/* limits_strict: fills in the limits that a strict job doesn't set itself. */
 static void limits_strict(struct job_limits *limits)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -267,7 +267,7 @@ void kind_job(
     }
     out->holds = json_is_true(json_object_get(spec, "holds"));
     out->timeout_ms = spec_number(spec, "timeout_ms");
-    if (json_is_integer(json_object_get(spec, "grace_ms"))) /* none at all is a request too */
+    if (json_is_integer(json_object_get(spec, "grace_ms"))) /* 0 is a value too: no grace */
         out->grace_ms = spec_number(spec, "grace_ms");
     job_limits(json_object_get(spec, "limits"), &out->limits);
     job_checkout(spec, place, out);

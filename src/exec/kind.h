@@ -44,8 +44,8 @@ extern const struct kind kind_shell, kind_container;
 void kind_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena,
     struct job *out);
 
-/* What both kinds need: the spec's command as argv behind n_head free places, or NULL when there is none; its script
- * and shell. */
+/* What both kinds need. kind_argv: the spec's command as argv, behind n_head free places; NULL: it has none, or a word
+ * of it has a NUL. kind_text: a member that is a text; empty: it isn't there. */
 char **kind_argv(const json_t *spec, struct arena *arena, size_t n_head);
 struct str kind_text(const json_t *spec, const char *key);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/plant.h"
 
 static char log_file_space[64 << 10];
@@ -38,6 +39,7 @@ static size_t log_file_write(struct log_file *log, const char *ptr, size_t len)
 static void log_file_keep(void *owner, struct str bytes)
 {
     struct log_file *log = owner;
+    ASSERT(log->kept <= log->bytes_max);
     uint64_t room = log->bytes_max - log->kept;
     size_t take = log->dropped > 0 ? 0 : room < bytes.len ? (size_t)room : bytes.len; /* no bytes after a hole */
     size_t done = take > 0 ? log_file_write(log, bytes.ptr, take) : 0;

@@ -21,7 +21,7 @@ static void form_add(struct mask *mask, struct str text)
     mask->begins[(unsigned char)text.ptr[0]] = true;
 }
 
-/* form_of_bytes: each byte as two digits of sixteen, behind a percent sign if wanted. */
+/* form_of_bytes: each byte as two hexadecimal digits, behind a percent sign if wanted. */
 static void form_of_bytes(struct mask *mask, struct str secret, bool percent, const char *digits)
 {
     char text[MASK_FORM_BYTES];
@@ -36,7 +36,7 @@ static void form_of_bytes(struct mask *mask, struct str secret, bool percent, co
     form_add(mask, (struct str){ text, n });
 }
 
-/* forms_of_base64: behind 0, 1 or 2 bytes of something else; only those characters that the secret alone decides. Both
+/* forms_of_base64: the secret behind 0, 1 or 2 other bytes; only the characters that depend on the secret alone. Both
  * alphabets. */
 static void forms_of_base64(struct mask *mask, struct str secret)
 {

@@ -1,8 +1,8 @@
-/* mask: a secret in a stream of bytes, written as ***, also where it comes in pieces.
+/* mask: replaces a secret in a stream of bytes with ***, also where it comes in pieces.
  *
- * Known are the secret itself and what the usual tools make of it: hexadecimal, base64 (wherever in a longer text it
- * begins) and percent-encoding. Whoever wants to give it away otherwise can; this is for `set -x`, `env` and a debug
- * log. Bytes that may be the beginning of it are held until more come. */
+ * It finds the secret itself and the forms that usual tools make of it: hexadecimal, base64 (at any offset in a longer
+ * text) and percent-encoding. A job that wants to publish its secret in another form still can; this is for `set -x`,
+ * `env` and debug logs. Bytes that may be the beginning of the secret are held until more come. */
 #ifndef WEIR_EXEC_MASK_H
 #define WEIR_EXEC_MASK_H
 

@@ -77,7 +77,7 @@ static void plan_limits(struct runner_plan *plan, const struct job_limits *limit
 
 static void child_exec(struct runner_plan *plan)
 {
-    int fault = ENOENT; /* told only at the end: a successful execve must leave no word behind */
+    int fault = ENOENT; /* set in the plan only at the end: a successful execve must leave no error behind */
     for (size_t i = 0; i < plan->n_paths; i++) {
         execve(plan->paths[i], plan->argv, plan->envp);
         int error = errno;
@@ -105,12 +105,13 @@ static bool child_limits(const struct runner_plan *plan)
     return ok;
 }
 
-/* What every process of ours begins with: it dies with the shim, and is in the job's group before it does anything. */
+/* child_begin: the first steps of every child: it dies with the shim, and is in the job's cgroup before it does
+ * anything. */
 static bool child_begin(const struct runner_plan *plan)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    bool ok = getppid() == plan->parent; /* it may have died before the line above */
+    bool ok = getppid() == plan->parent; /* the shim may have died before the line above */
     for (unsigned i = 0; i < plan->n_procs; i++)
         ok &= write(plan->procs[i], "0", 1) == 1;
     return ok && dup2(plan->null_fd, 0) == 0 && dup2(plan->out_fd, 1) == 1 && dup2(plan->out_fd, 2) == 2;
@@ -138,7 +139,7 @@ static __attribute__((noinline)) pid_t plan_spawn(struct runner_plan *plan)
     return pid;
 }
 
-/* The job's process of a sandbox: memory is its own, so the word about a failure goes to its log. */
+/* sandbox_exec: in the job's process of a sandbox. Its memory is its own, so it writes a failure to the log itself. */
 static void sandbox_exec(void *order)
 {
     struct runner_plan *plan = order;
@@ -187,8 +188,8 @@ static bool runner_pipe(struct runner *runner, int *out_write)
     return fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0; /* this end only: the job's must block */
 }
 
-/* limits_hold: false: the job is strict, and what it promises can't be had. Another one runs without, and its log says
- * so. */
+/* limits_hold: false: the job is strict and a limit can't be enforced here. Any other job runs without the limit, and
+ * its log says so. */
 static bool limits_hold(const struct job *job, const struct cgroup *group, struct log_file *log)
 {
     bool pids = job->limits.pids <= 0 || group->pids, memory = job->limits.memory_bytes <= 0 || group->memory;
@@ -229,7 +230,7 @@ static void plan_fill(struct runner_plan *plan, const struct job *job, const str
     plan_limits(plan, &job->limits, runner->group.memory);
 }
 
-/* runner_began: what has to be known of the main process; fault: why there is none, or none that runs the job. */
+/* runner_began: records the main process. fault: errno of the fork or of the execve in it; 0: the job runs. */
 static bool runner_began(struct runner *runner, pid_t pid, int fault)
 {
     if (pid > 0) {
@@ -300,7 +301,8 @@ bool runner_start(
     pid_t pid = job->strict ? plan_sandbox(&plan, runner, place) : plan_spawn(&plan);
     int fault = pid < 0 ? errno : plan.error;
     if (plan.user_fd >= 0)
-        /* the child's new rights took it from the memory that we shared, and our /proc files with it */
+        /* entering a user namespace cleared the flag in the memory that the child shared with us, and took our /proc
+         * files from us */
         prctl(PR_SET_DUMPABLE, 1);
     close(out_fd);
     mem_free(shell_argv);
@@ -359,6 +361,7 @@ void runner_kill(struct runner *runner)
 
 void runner_close(struct runner *runner)
 {
+    ASSERT(runner->pid == 0 || runner->all_ended);
     if (runner->pidfd >= 0)
         close(runner->pidfd);
     if (runner->pipe_fd >= 0)

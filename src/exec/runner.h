@@ -1,7 +1,7 @@
-/* runner: the processes of one job: started, signalled, waited for, and all of them gone at the end.
+/* runner: starts, signals and waits for the processes of one job, and makes sure that none is left at the end.
  *
- * The process that runs this must be a subreaper: whatever a job leaves behind by forking twice or by a session of its
- * own becomes our child, so "waitpid says that no child is left" is the proof that nothing of the job lives. */
+ * The calling process must be a subreaper: processes that a job leaves behind, by forking twice or in a session of
+ * their own, become our children, so "waitpid reports no child" proves that no process of the job lives. */
 #ifndef WEIR_EXEC_RUNNER_H
 #define WEIR_EXEC_RUNNER_H
 
@@ -39,9 +39,9 @@ bool runner_start(struct runner *runner, const struct job *job, const struct run
  * the log file. */
 bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, int null_fd, struct log_file *log);
 
-void runner_signal(struct runner *runner, int signo); /* to the whole tree; stopped processes are woken to hear it */
-void runner_reap(struct runner *runner);              /* takes every ended child; sets main_ended and all_ended */
-void runner_kill(struct runner *runner);              /* one round of KILL to everything that lives, and a reap */
-void runner_close(struct runner *runner);             /* descriptors and the cgroup; the tree must have ended */
+void runner_signal(struct runner *runner, int signo); /* to all its processes; stopped ones are continued */
+void runner_reap(struct runner *runner);              /* reaps every ended child; sets main_ended and all_ended */
+void runner_kill(struct runner *runner);              /* sends KILL to all its processes once, and reaps */
+void runner_close(struct runner *runner);             /* closes descriptors and cgroup; all processes have ended */
 
 #endif

@@ -1,5 +1,5 @@
-/* sandbox: see sandbox.h. Three processes: this one stays outside and waits; the first in the new pid namespace builds
- * the root, waits for the job and takes everything with it when that has ended; the third is the job.
+/* sandbox: see sandbox.h. Three processes: the outermost waits outside; the first in the new pid namespace builds the
+ * root and waits for the job, and when it exits the kernel kills all others in there; the third is the job.
  *
  * As root the job keeps its user and loses every capability; otherwise a user namespace gives us the right to mount,
  * and the job none. */
@@ -262,7 +262,7 @@ static _Noreturn void init_main(const struct sandbox *sandbox)
         if (pid < 0 && errno != EINTR)
             break;
     ssize_t n = write(sandbox->verdict_fd, &status, sizeof status);
-    _exit(n == (ssize_t)sizeof status ? 0 : SANDBOX_REFUSED); /* and with us everything else in here */
+    _exit(n == (ssize_t)sizeof status ? 0 : SANDBOX_REFUSED); /* and the kernel kills everything else in here */
 }
 
 int sandbox_main(void *order)
@@ -275,7 +275,7 @@ int sandbox_main(void *order)
         refuse(sandbox->dir);
     }
     for (int signo = 1; signo < NSIG; signo++)
-        signal(signo, SIG_IGN); /* what the job is told isn't for us */
+        signal(signo, SIG_IGN); /* signals to the job aren't for us */
     signal(SIGCHLD, SIG_DFL);
     if (view->user_fd >= 0 && setns(view->user_fd, CLONE_NEWUSER) < 0)
         refuse("the checkout's user namespace");

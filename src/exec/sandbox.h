@@ -1,8 +1,8 @@
 /* sandbox: `sandbox: strict`: a job with its own root (system folders read-only), /tmp, network (loopback only), pids,
  * and no capability.
  *
- * What the kernel doesn't let us build is said in the log and the job isn't run: never anything weaker. The job's /proc
- * shows its own processes; its working directory and io/ are at the paths that its environment names. */
+ * If the kernel refuses a part of it, the log says which and the job isn't run: never in anything weaker. The job's
+ * /proc shows its own processes; its working directory and io/ are at the paths that its environment names. */
 #ifndef WEIR_EXEC_SANDBOX_H
 #define WEIR_EXEC_SANDBOX_H
 
@@ -18,8 +18,8 @@ struct sandbox {
     void *plan;
 };
 
-/* sandbox_main: the outermost process of the job: a struct sandbox. Returns an exit status that counts only when no
- * verdict was written. */
+/* sandbox_main: runs in the outermost process of the job. Returns an exit status that counts only if no verdict was
+ * written. */
 int sandbox_main(void *sandbox);
 
 #endif

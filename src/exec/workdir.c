@@ -58,8 +58,8 @@ static bool dir_empty(int fd, dev_t device, int depth, bool *progress)
     return empty;
 }
 
-/* A chain deeper than DEPTH_OPEN: its lower part is hung directly beneath the top, so each round takes DEPTH_OPEN
- * levels away. */
+/* dir_hoist: folders nested deeper than DEPTH_OPEN: moves the lower part directly beneath the top, so that each round
+ * removes DEPTH_OPEN levels. */
 static bool dir_hoist(int top, dev_t device, int round)
 {
     int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -100,7 +100,8 @@ static bool dir_is_empty(int fd)
     return n >= 0 && n <= 48;
 }
 
-/* What can't be removed (a mount, an immutable file) is put aside, so that no later job finds it. */
+/* dir_put_aside: a folder with something that can't be removed (a mount, an immutable file) is renamed, so that no
+ * later job finds it. */
 static void dir_put_aside(int dir_fd, const char *name)
 {
     char aside[64];
@@ -111,7 +112,7 @@ static void dir_put_aside(int dir_fd, const char *name)
     }
 }
 
-/* A job may have made anything of it: a file, a link, a folder without rights. */
+/* A job may have replaced it with a file, a link, or a folder without rights. */
 int workdir_open(int dir_fd, const char *name)
 {
     for (int round = 0; round < 2; round++) {

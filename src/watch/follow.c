@@ -281,6 +281,7 @@ static void batch_send(struct follow *follow)
         settle(follow, NULL);
         return;
     }
+    ASSERT(follow->sent == NULL && batch->n > 0);
     follow->sent = batch;
     batch->waiting = batch->n;
     for (size_t i = 0; i < batch->n; i++) {

@@ -368,6 +368,7 @@ static bool scan_read(struct scan *scan, struct pool_worker *worker)
     }
     follow->asked_next = 0;
     follow->left = 0;
+    ASSERT(follow->batch == NULL);
     follow->batch = batch_new(follow);
     if (!causes_settle(follow, scan->reader, &scan->arena, view.archive.next, scan->err))
         return false;

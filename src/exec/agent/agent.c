@@ -1,8 +1,8 @@
-/* agent: its life: the directory and its lock, the handles of an earlier agent, signals, failures and the ways to end.
+/* agent: its life: the directory and its lock, the shims of an earlier agent, signals, failures and the ways to end.
  *
- * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too.
- * Nothing that a server or a job does ends the agent but an order to drain, and a lost server when it belongs to one
- * (`beside`).
+ * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too. A
+ * server can end the agent only by an order to drain, or, if it has started the agent (`beside`), by being gone. A job
+ * never ends it.
  *
  * Fails at start only: when the directory can't be used, another agent has it, or a server's address isn't one. */
 #include "exec/agent/agent.h"
@@ -107,8 +107,8 @@ void agent_answered(struct agent *agent, int64_t sent_ms)
 
 void agent_failed(struct agent *agent, const char *what, const struct err *err)
 {
-    /* A silence is logged once, and once more for what a person has to mend: a server that was restarted with an
-     * expired certificate. */
+    /* A silence is logged once. It is logged again if its reason changes to one that a person has to mend, as a server
+     * that was restarted with an expired certificate. */
     bool refused = err->code == ERR_untrusted || err->code == ERR_unauthorized || err->code == ERR_forbidden;
     if (agent->silent_since_ms == 0 || (refused && err->code != agent->silent_code)) {
         agent->silent_since_ms = agent->silent_since_ms ? agent->silent_since_ms : clock_boot_ms();
@@ -118,8 +118,8 @@ void agent_failed(struct agent *agent, const char *what, const struct err *err)
     }
     for (size_t i = 0; i < agent->n_handles; i++)
         report_doubt(agent->handles[i]);
-    /* The distance grows with each round of all servers; who lost the same server don't come back to the next in one
-     * crowd. */
+    /* The pause grows each time all servers have failed once more. The random part keeps executors that lost the same
+     * server from reaching the next one all at once. */
     unsigned round = agent->failures / (unsigned)agent->config->n_servers, shift = round < 6 ? round : 6, chance = 0;
     int64_t wait_ms = RETRY_MIN_MS << shift;
     wait_ms = wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS;
@@ -136,11 +136,12 @@ static void agent_retry(struct loop_timer *timer)
 {
     struct agent *agent = timer->owner;
     size_t n = agent->config->n_servers;
-    /* the second failure in a row, or a long silence: the next one */
+    /* after the second failure in a row, or a time-out, the next server */
     if (n > 1 && (agent->failures > 1 || agent->hung)) {
         agent->server = (agent->server + 1) % n;
         agent->registered = false;
-        /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
+        /* this server may lag behind the other one, or have another store: only an event that it named itself shows
+         * that its store has become an older copy */
         agent->polls.seen[0] = '\0';
     }
     if (!agent->registered)
@@ -210,10 +211,10 @@ static void agent_on_child(int signo, void *owner)
     (void)signo;
     (void)owner;
     while (waitpid(-1, NULL, WNOHANG) > 0)
-        ; /* the end of a shim is heard on its connection; this is only so that no zombie stays */
+        ; /* only so that no zombie stays: a shim's end is noticed on its connection */
 }
 
-/* Shims that had nothing to do for a while end; the timer is armed only while there are any. */
+/* agent_idle: ends shims that have been idle for IDLE_KEEP_MS; the timer is armed only while there are idle ones. */
 static void agent_idle(struct loop_timer *timer)
 {
     struct agent *agent = timer->owner;
@@ -296,7 +297,7 @@ static bool file_set(const char *dir, const char *name, const char *text, struct
     return true;
 }
 
-/* Who we are must survive a restart: the server knows our tasks by it. */
+/* agent_identify: name and instance must survive a restart: the server knows by them that our tasks are ours. */
 static bool agent_identify(struct agent *agent, struct err *err)
 {
     char text[300], host[65];
@@ -312,7 +313,7 @@ static bool agent_identify(struct agent *agent, struct err *err)
         snprintf(host, sizeof host, "localhost");
     host[sizeof host - 1] = '\0';
     agent->host = strdup(host);
-    for (char *c = host; *c; c++) /* a name that every server takes */
+    for (char *c = host; *c; c++) /* only characters that servers accept in a name */
         if (!isalnum((unsigned char)*c) && *c != '.' && (*c != '-' || c == host))
             *c = c == host ? 'h' : '-';
     if (agent->config->name)
@@ -385,7 +386,7 @@ static void agent_open_loop(struct agent *agent)
     loop_before_wait(agent->loop, agent_before_wait, agent);
 }
 
-/* Each handle has a handful of descriptors; many slots need more than the usual limit. */
+/* Each shim costs a handful of descriptors; many slots need more than the usual limit. */
 static void agent_raise_files(int64_t slots)
 {
     struct rlimit limit;
@@ -403,7 +404,7 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     agent->path = strdup(path && path[0] ? path : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     agent->lang = strdup(lang && lang[0] ? lang : "C.UTF-8");
     agent->container = container_program(agent);
-    /* above every number of an earlier life; else its grants wait for their lease */
+    /* above every number of an earlier agent, else grants of that one would be kept until their leases expire */
     agent->polls.seq = clock_wall_ms() * 1000;
     buf_init(&agent->polls.body, (size_t)64 << 20);
     agent_raise_files(config->slots);
@@ -422,7 +423,7 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     }
     if (!agent_open_dir(agent, err))
         return false;
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dying shim leaves behind comes to us */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* processes of a shim that dies become our children */
     agent->found_ms = loop_now(agent->loop);
     return shim_handle_find_all(agent, err);
 }

@@ -1,21 +1,21 @@
-/* poll: the talk with the server: registration, the long poll, what its answer says.
+/* poll: the talk with the server: registration, the long poll, and what its answer says.
  *
  * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms
- * 0) and is waited for. While a poll listens that may bring grants, ends go beside it (POST /v1/finishes): a new poll
- * would void the grants that cross it on the wire. One that listens with no slot free can't bring any, so it is
- * overtaken by a poll with ends and free slots, and the server answers it empty. A poll whose answer was lost is sent
- * again, byte for byte, under its number: the server repeats itself. (Not one with an end whose log isn't durable yet:
- * that end is told anew, after its log.)
+ * 0), and no other is sent before that. While the server holds a poll that may bring grants, ends are sent beside it
+ * (POST /v1/finishes): a newer poll would void grants that are on their way. A held poll that reported no free slot
+ * can't bring any, so a poll with ends and free slots overtakes it, and the server answers the older one empty. A poll
+ * whose answer was lost is sent again, byte for byte, under the same number: the server repeats its answer. (Not a poll
+ * with an end whose log isn't durable yet: that end is sent again after its log.)
  *
- * While there is a job that ends with its lease, polls listen for a shorter time, are given up sooner, and after a
- * failure ask to be answered at once: one that hangs costs no job its life.
+ * While a job runs that must not outlive its lease, the server holds polls for a shorter time, the agent gives them up
+ * sooner, and after a failure it asks to be answered at once: one poll that hangs costs no job.
  *
- * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free
- * and is silent until all are started: then one poll carries many ends and brings many grants, and nobody waits for a
- * round trip. Grants that are still not started after AHEAD_MS (the jobs before them turned out to be long) go back:
- * the next poll doesn't renew them, and no attempt is spent.
+ * While jobs are very short the agent asks for a few more grants than it has slots, starts them as slots become free
+ * and sends no poll until all are started: then one poll carries many ends and brings many grants, and no slot waits
+ * for a round trip. Grants that aren't started after AHEAD_MS (the jobs before them turned out to be long) go back: the
+ * next poll doesn't renew them, and no attempt is spent.
  *
- * What fails is tried again for ever at growing distances, at the next server when there are several. */
+ * A request that fails is retried for ever, with growing pauses, at the next server if there are several. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -87,7 +87,7 @@ static void call_free(struct agent *agent, struct poll_call *call)
     mem_free(call);
 }
 
-/* call_forget: its ends go into another poll. */
+/* call_forget: drops the call; its ends go into another poll. */
 static void call_forget(struct agent *agent, struct poll_call *call)
 {
     for (size_t i = 0; call && i < call->n_told; i++)
@@ -95,8 +95,8 @@ static void call_forget(struct agent *agent, struct poll_call *call)
     call_free(agent, call);
 }
 
-/* Refused before anything has begun: whoever started us has to hear of it, and trying again won't help. Later on (the
- * token was revoked) we go on trying: jobs may run, and a new token may be on its way. */
+/* refused_at_once: the server refused the first registration. Trying again won't help, so the agent ends and says why.
+ * Later on (the token was revoked) it goes on trying: jobs may run, and an operator may be making a new token. */
 static bool refused_at_once(struct agent *agent, const struct err *err)
 {
     size_t n = agent->config->n_servers;
@@ -140,7 +140,7 @@ static void registered(struct client_response *response, struct err *err, void *
     log_event("executor.registered", "name=%s id=%s server=%s slots=%" PRId64, log_quote(str_of(agent->name)).z,
         agent->id, agent->config->servers[agent->server], agent->config->slots);
     agent->silent_since_ms = 0;
-    agent->failures = agent->refusals; /* registered, and then refused, again and again: at growing distances */
+    agent->failures = agent->refusals; /* registrations that are followed by refused polls get growing pauses too */
     for (size_t i = 0; i < agent->n_handles; i++)
         report_log(agent->handles[i]);
 }
@@ -159,8 +159,9 @@ static void put_labels(struct json *json, const struct agent_config *config)
     json_object_end(json);
 }
 
-/* put_memory: what our records of jobs live as long as: the host's boot. A server that hears another one counts what we
- * don't name any more as begun; the same one, and it believes us that it was not. */
+/* put_memory: identifies our job records, which live as long as the host is up. While the value is the same, the server
+ * trusts that a granted task we don't name was never started; when it is new, we may have forgotten jobs, and such a
+ * task counts as started. */
 static void put_memory(struct json *json)
 {
     char text[BOOT_ID_MAX] = "";
@@ -179,7 +180,7 @@ void agent_register(struct agent *agent)
     struct buf body;
     agent->registered = false;
     agent->unheard = true;
-    ASSERT(!agent->polls.newest); /* the newest poll has failed, or there was none */
+    ASSERT(!agent->polls.newest); /* registering follows a failed poll, or no poll at all */
     call_forget(agent, agent->polls.again);
     buf_init(&body, 1 << 20);
     struct json json = json_to(&body);
@@ -207,7 +208,7 @@ void agent_register(struct agent *agent)
 
 /* --- what an answer says --- */
 
-/* grant_spec: the task's own spec with what the server says of its archive beside it. */
+/* grant_spec: the task's own spec, completed with the grant's members about its archive. */
 static json_t *grant_spec(const json_t *grant)
 {
     static const char *const of_key[] = { "archive", "rev", "name" };
@@ -235,7 +236,7 @@ static void start_grant(struct agent *agent, const json_t *grant)
         if (handle)
             shim_handle_retire(handle); /* the record isn't believed: no shim has started it */
     }
-    agent->sick_until_ms = loop_now(agent->loop) + SICK_MS; /* the task goes back: it must not come again at once */
+    agent->sick_until_ms = loop_now(agent->loop) + SICK_MS; /* the task goes back; don't get it again at once */
 }
 
 static void take_grant(struct agent *agent, const json_t *grant)
@@ -247,7 +248,7 @@ static void take_grant(struct agent *agent, const json_t *grant)
         return;
     }
     if (agent->stopping || agent_find(agent, fence))
-        return; /* not renewed: goes back; or a repeated answer */
+        return; /* a grant that isn't renewed goes back; or the answer is a repeated one, and the job is here already */
     if (agent_running(agent) < (size_t)agent->config->slots) {
         start_grant(agent, grant);
         return;
@@ -318,7 +319,7 @@ static void take_results(struct agent *agent, struct poll_call *call, const json
     for (size_t i = 0; i < call->n_told; i++) {
         const json_t *result = all ? json_array_get(results, i) : NULL;
         struct shim_handle *handle = call->told[i];
-        if (handle->state == HANDLE_ENDED && handle->told) /* it may have been dropped meanwhile */
+        if (handle->state == HANDLE_ENDED && handle->told) /* the job may have been dropped meanwhile */
             report_result(
                 handle, result ? (int)member_number(result, "status", 200) : 503, member_text(result, "code"));
     }
@@ -335,7 +336,7 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     agent->refusals = 0;
     agent->careful = agent->careful && !newest;
     struct str seen = member_text(answer, "seen");
-    /* the last word counts, also one that is less than before */
+    /* the newest answer counts, even if it names an older event than the one before */
     if (newest && seen.len > 0 && seen.len < sizeof agent->polls.seen) {
         memcpy(agent->polls.seen, seen.ptr, seen.len);
         agent->polls.seen[seen.len] = '\0';
@@ -356,8 +357,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
         shim_handle_lease(agent->handles[i]);
 }
 
-/* An end that counts on bytes which the server may have had in memory only isn't told again as it was: they have to go
- * before it. */
+/* call_in_doubt: does it carry an end whose log bytes the server may have had in memory only? Then it isn't sent again
+ * as it was: those bytes have to be sent before the end. */
 static bool call_in_doubt(const struct poll_call *call)
 {
     for (size_t i = 0; i < call->n_told; i++)
@@ -366,8 +367,8 @@ static bool call_in_doubt(const struct poll_call *call)
     return false;
 }
 
-/* ends_apart: the server can't read a request that carries ends. One of them may be the reason: each is told by itself
- * from now on, so that it costs only itself (report_result tells it bare then). */
+/* ends_apart: the server can't read a request that carries ends. One of them may be the reason: from now on each is
+ * sent by itself, so that the bad one harms no other (report_result then sends it bare). */
 static void ends_apart(struct agent *agent, struct poll_call *call, int status)
 {
     log_warn("ends.refused", "status=%d ends=%zu", status, call->n_told);
@@ -384,18 +385,18 @@ static void poll_refused(
     bool unreadable = report_unreadable(response->status);
     if (unreadable && call->n_told > 0) {
         ends_apart(agent, call, response->status);
-        return; /* the next poll goes without them, at once */
+        return; /* the next poll is sent at once, without them */
     }
     /* 403: another token has it now */
     if (unreadable || response->status == 404 || response->status == 409 || response->status == 403) {
         log_event("executor.unknown", "id=%s status=%d code=%s", agent->id, response->status, err_name(err->code));
-        /* a store that was restored, or a server that doesn't understand us: from the beginning */
+        /* the store was restored, or the server doesn't understand us: register again */
         agent->registered = false;
         agent->refusals++;
         call_forget(agent, call);
     } else if ((response->status != 0 || err->code == ERR_body_too_large) && ++call->unread >= UNREAD_MAX) {
         log_warn("poll.given_up", "seq=%" PRId64 " status=%d", call->seq, response->status);
-        agent->careful = true; /* what it brings can't be read: its grants go back, and the next asks for one alone */
+        agent->careful = true; /* its answers can't be read: the grants in them go back, and the next asks for one */
         call_forget(agent, call);
     } else {
         agent->polls.newest = NULL;
@@ -422,7 +423,7 @@ static void polled(struct client_response *response, struct err *err, void *owne
     agent_check_end(agent);
 }
 
-/* Ends that went beside the poll. What failed goes with another request a little later. */
+/* ends_told: the answer to ends that were sent beside the poll. Failed ones are sent again a little later. */
 static void ends_told(struct client_response *response, struct err *err, void *owner)
 {
     struct poll_call *call = owner;
@@ -445,7 +446,7 @@ static void ends_told(struct client_response *response, struct err *err, void *o
 
 /* --- sending --- */
 
-/* As many as a few milliseconds' worth of jobs. */
+/* ahead_wanted: how many grants beyond the slots: a few milliseconds' worth of jobs. */
 static int64_t ahead_wanted(const struct agent *agent)
 {
     if (agent->ahead.jobs_timed < AHEAD_JOBS_KNOWN || agent->ahead.job_us > AHEAD_JOB_US)
@@ -461,7 +462,7 @@ static int64_t poll_free(const struct agent *agent)
         busy += agent->handles[i]->state > HANDLE_IDLE;
     if (agent->stopping || agent->draining || loop_now(agent->loop) < agent->sick_until_ms)
         return 0;
-    /* Ended jobs that the server doesn't take pile up in handles: at some point no new ones are asked for. */
+    /* Ended jobs whose ends the server doesn't accept occupy shims: from some point on ask for no new ones. */
     int64_t room = 2 * slots + SPARE_HANDLES + AHEAD_MAX - busy;
     int64_t open = slots - running + ahead_wanted(agent);
     open = open < room ? open : room;
@@ -486,8 +487,8 @@ static void body_renew(struct agent *agent, struct json *json)
     json_array_end(json);
 }
 
-/* body_ends: `only`, or every end that can be told now in company. One that would make the request larger than the
- * server takes waits for the next, unless it is the first. */
+/* body_ends: `only`, or every end that may be sent now together with others. An end that would make the request larger
+ * than the server accepts waits for the next request, unless it is the first. */
 static void body_ends(struct agent *agent, struct poll_call *call, struct shim_handle *only, const char *key,
     size_t bytes_max, struct json *json)
 {
@@ -512,7 +513,7 @@ static void body_ends(struct agent *agent, struct poll_call *call, struct shim_h
     json_array_end(json);
 }
 
-/* lease_counts: is there a job that dies when the lease isn't renewed? */
+/* lease_counts: is there a job that must end when its lease isn't renewed? */
 static bool lease_counts(const struct agent *agent)
 {
     for (size_t i = 0; i < agent->n_handles; i++)
@@ -556,8 +557,7 @@ static void poll_body(struct agent *agent, struct poll_call *call)
 static void poll_send(struct agent *agent, struct poll_call *call)
 {
     struct str path = str_fmt(&agent->scratch, "/v1/executors/%s/poll", agent->id);
-    /* A poll that listens is given up early: its successor must still be answered before jobs that hold something are
-     * ended. */
+    /* A held poll is given up early: the one after it must still be answered before jobs that hold a slot are ended. */
     int64_t patience_ms = agent->lease_ms / (call->wait_ms == 0 ? 4 : 10);
     int64_t least_ms = lease_counts(agent) ? HELD_PATIENCE_MIN_MS : PATIENCE_MIN_MS;
     patience_ms = patience_ms > least_ms ? patience_ms : least_ms;
@@ -620,8 +620,8 @@ static struct shim_handle *end_alone(const struct agent *agent)
     return NULL;
 }
 
-/* A first poll tells the server what we have: it waits for the shims that we found to say whether their jobs ever
- * began. */
+/* hellos_missing: the first poll names the jobs that are here, so it waits until adopted shims have said whether their
+ * jobs ever started. */
 static bool hellos_missing(const struct agent *agent)
 {
     if (loop_now(agent->loop) >= agent->found_ms + HELLO_MS)
@@ -645,7 +645,7 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         return false;
     if (agent->polls.again) {
         if (poll_wait(agent, agent->polls.again) < agent->polls.again->wait_ms)
-            poll_body(agent, agent->polls.again); /* the same but that it doesn't listen: it carries no ends */
+            poll_body(agent, agent->polls.again); /* the same with a shorter wait; a poll that waits carries no ends */
         poll_send(agent, agent->polls.again);
         return true;
     }
@@ -659,7 +659,7 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
     }
     if (agent->ahead.grants.first) {
         agent_forget_ahead(agent);
-        agent->ahead.jobs_timed = 0; /* they aren't that short: look again */
+        agent->ahead.jobs_timed = 0; /* jobs aren't that short any more: measure again */
     }
     bool ends = poll_has_ends(agent);
     if (agent->polls.newest && agent->polls.newest->quick)
@@ -675,6 +675,6 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         *out_next = agent->polls.long_at_ms;
         return false;
     }
-    poll_new(agent, ends); /* the older call, if any, ends by itself; agent->polls.newest tells which one counts */
+    poll_new(agent, ends); /* an older poll ends by itself; polls.newest says whose answer counts */
     return true;
 }

@@ -65,7 +65,7 @@ void report_doubt(struct shim_handle *handle)
         handle->stored = handle->durable;
 }
 
-/* SETTLING: the end is known to the server; the log must still become durable there. */
+/* report_settle: the server has the end; its log must still become durable there. */
 static void report_settle(struct shim_handle *handle)
 {
     if (handle->log_dead || handle->durable >= handle->settle_bytes)
@@ -73,7 +73,7 @@ static void report_settle(struct shim_handle *handle)
     else if (handle->stored < handle->settle_bytes)
         report_post(handle, handle->stored, handle->settle_bytes - handle->stored);
     else
-        report_post(handle, 0, 1); /* repeats a byte: the answer says how far it is */
+        report_post(handle, 0, 1); /* sends a byte again: the answer says how many are durable */
 }
 
 void report_log(struct shim_handle *handle)
@@ -164,6 +164,7 @@ static void report_posted(struct client_response *response, struct err *err, voi
 static void report_post(struct shim_handle *handle, int64_t offset, int64_t bytes)
 {
     static char space[CHUNK_MAX];
+    ASSERT(!handle->post && bytes > 0);
     size_t want = bytes < CHUNK_MAX ? (size_t)bytes : CHUNK_MAX;
     ssize_t n = pread(handle->log_fd, space, want, offset);
     if (n <= 0) {
@@ -183,7 +184,7 @@ static void report_post(struct shim_handle *handle, int64_t offset, int64_t byte
     arena_release(&arena);
 }
 
-/* The status on disk knows of the line too: the next agent would report a log without it. */
+/* The status on disk counts the line too: otherwise the next agent would report a log without it. */
 void report_note(struct shim_handle *handle, const char *fmt, ...)
 {
     char text[512];
@@ -244,7 +245,7 @@ static void item_outputs(struct shim_handle *handle, struct json *json)
     buf_init(&text, OUTPUT_BYTES_MAX + 1);
     if (output_read(handle->dir_fd, &text)) {
         json_key(json, "outputs");
-        output_put(buf_str(&text), json, &left); /* what is left out the shim has said in the job's log */
+        output_put(buf_str(&text), json, &left); /* the shim has written to the job's log what is left out */
     }
     buf_release(&text);
 }
@@ -252,6 +253,7 @@ static void item_outputs(struct shim_handle *handle, struct json *json)
 void report_item(struct shim_handle *handle, struct json *json)
 {
     const struct status *status = &handle->status;
+    ASSERT(handle->state == HANDLE_ENDED);
     json_object_begin(json);
     json_put_i64(json, "task", handle->task);
     json_put_z(json, "fence", handle->fence);
@@ -261,7 +263,7 @@ void report_item(struct shim_handle *handle, struct json *json)
         json_put_i64(json, "signal", status->signo);
     else
         json_put_i64(json, "exit", status->exit);
-    /* the container program's own: it tells why there was no container */
+    /* the container program's own exit status: it shows why there was no container */
     if (status->outcome == OUTCOME_temporary && status->exit >= 0)
         json_put_i64(json, "exit", status->exit);
     if (handle->bare == 0 && status->reason[0] != '\0')
@@ -290,7 +292,7 @@ bool report_unreadable(int status)
     return status == 400 || status == 413 || status == 422;
 }
 
-/* report_result: the server's word on one end. Everything but "try again" is the last word. */
+/* report_result: the server's answer to one end. Only an answer that asks for a retry isn't final. */
 void report_result(struct shim_handle *handle, int status, struct str code)
 {
     struct agent *agent = handle->agent;
@@ -300,7 +302,7 @@ void report_result(struct shim_handle *handle, int status, struct str code)
         report_later(handle, report_backoff(handle->tries));
         return;
     }
-    /* the server forgot what it had: once more */
+    /* the server has forgotten artifacts that it had: send all of them once more */
     if (str_eqz(code, err_name(ERR_artifact_unknown)) && handle->upload.listed && !handle->upload.resent) {
         log_event("finish.resend", "task=%lld", (long long)handle->task);
         handle->upload.resent = true;
@@ -308,7 +310,7 @@ void report_result(struct shim_handle *handle, int status, struct str code)
         report_log(handle);
         return;
     }
-    if (report_unreadable(status) && handle->bare < 2) { /* at least the end must arrive */
+    if (report_unreadable(status) && handle->bare < 2) { /* better a bare end than none */
         log_warn("finish.bare", "task=%lld status=%d code=%.*s", (long long)handle->task, status, STR_ARG(code));
         if (handle->bare++ == 0)
             report_note(handle,

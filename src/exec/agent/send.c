@@ -1,11 +1,11 @@
-/* send: the files that an ended job keeps (artifacts.h), sent to the server in pieces before the end is told.
+/* send: sends an ended job's artifacts (artifacts.h) to the server, in pieces, before its end.
  *
- * One request on its way for each job, the same place that log requests use. What the server has taken whole it answers
- * with its hash; the finish lists exactly those. An agent that is born meanwhile begins again: the same bytes give the
+ * A job has at most one request under way, be it for its log or its artifacts. When the server has a whole file it
+ * answers with the hash; the finish lists exactly those files. A restarted agent begins again: the same bytes give the
  * same hashes.
  *
- * A server that can't be reached is asked again, at growing distances; a file that it refuses, or whose pieces it loses
- * again and again, is left out, and the job's log says so. */
+ * An unreachable server is retried with growing pauses; a file that the server refuses, or whose pieces it loses again
+ * and again, is left out, and the job's log says so. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void send_forget(struct shim_handle *handle)
 void send_begin(struct shim_handle *handle)
 {
     send_forget(handle);
-    bool whole = handle->status.outcome != OUTCOME_lost; /* a shim that died has put nothing aside */
+    bool whole = handle->status.outcome != OUTCOME_lost; /* a shim that died hasn't collected any */
     handle->upload.listed =
         handle->upload.wanted && whole &&
         artifacts_list(handle->dir_fd, &handle->upload.arena, &handle->upload.files, &handle->upload.n);
@@ -41,7 +41,8 @@ bool send_done(const struct shim_handle *handle)
     return handle->state != HANDLE_ENDED || handle->upload.at >= handle->upload.n;
 }
 
-/* send_skip: said in the job's log, once: without its file the next agent passes over it. */
+/* send_skip: leaves a file out, with one line in the job's log. It is removed, so that a restarted agent skips it
+ * without another line. */
 static void send_skip(struct shim_handle *handle, const char *why)
 {
     const struct artifact *file = &handle->upload.files[handle->upload.at];
@@ -81,7 +82,7 @@ static void send_taken(struct shim_handle *handle, const struct client_response 
     if (handle->upload.offset >= file->bytes && hash == NULL) {
         send_skip(handle, "the server didn't say its hash");
     } else if (hash != NULL &&
-               handle->upload.list.len > ARTIFACT_LIST_BYTES_MAX * 2) { /* never, by what the shim put aside */
+               handle->upload.list.len > ARTIFACT_LIST_BYTES_MAX * 2) { /* can't be: the shim's limit is lower */
         send_skip(handle, "the names of this job's files are too long");
     } else if (hash != NULL) {
         send_add(handle, hash);
@@ -99,11 +100,10 @@ static void send_refused(struct shim_handle *handle, const struct client_respons
     } else if (err.code == ERR_log_gap && handle->upload.rounds++ >= ROUNDS_MAX) {
         send_skip(handle, "the server has lost pieces of it again and again");
     } else if (err.code == ERR_log_gap && err.expected >= 0 && err.expected < handle->upload.offset) {
-        handle->upload.offset = err.expected; /* the server was restarted: it forgets what isn't whole */
+        handle->upload.offset = err.expected; /* the server was restarted: it forgets files that aren't complete */
         if (handle->tries++ > 3)
             report_later(handle, report_backoff(handle->tries));
-    } else if (err.code == ERR_quota_full ||
-               err.code == ERR_corrupt) { /* as it is now, and nothing that waiting changes */
+    } else if (err.code == ERR_quota_full || err.code == ERR_corrupt) { /* waiting won't change it */
         send_skip(handle, err.text);
     } else if (response->status >= 500 || err_retriable(err.code) || response->status == 401 ||
                response->status == 403) {
@@ -142,6 +142,7 @@ char *send_path(const struct shim_handle *handle, struct arena *arena)
 void send_next(struct shim_handle *handle)
 {
     static char space[PIECE_MAX];
+    ASSERT(handle->upload.at < handle->upload.n && !handle->post);
     const struct artifact *file = &handle->upload.files[handle->upload.at];
     int64_t left = file->bytes - handle->upload.offset;
     size_t want = left < PIECE_MAX ? (size_t)left : PIECE_MAX;
@@ -149,7 +150,7 @@ void send_next(struct shim_handle *handle)
     ssize_t n = fd >= 0 ? pread(fd, space, want, handle->upload.offset) : -1;
     if (fd >= 0)
         close(fd);
-    if (fd < 0 && errno == ENOENT) { /* an earlier agent passed over it, and said so */
+    if (fd < 0 && errno == ENOENT) { /* an earlier agent skipped it, see send_skip */
         handle->upload.at++;
         report_later(handle, 0);
         return;

@@ -1,11 +1,11 @@
 /* shim: one poll loop around one runner.
  *
- * Promises: `status` says RUNNING before the job's first instruction and ENDED before anybody is told; ENDED is said
- * only when waitpid knows of no child, so nothing of the job lives; the next job starts in an empty directory.
- * Deadlines (time-out, grace, lease) are boot time, so they hold through a suspend and without any agent.
+ * Promises: `status` is RUNNING before the job's first instruction, and ENDED before the agent gets the message; a job
+ * has ended only when waitpid reports no child, so no process of it lives; the next job starts in an empty directory.
+ * Deadlines (time-out, grace, lease) are boot time, so they hold through a suspend and without an agent.
  *
- * Without an agent it goes on while a job runs and exits when it has ended; a later agent finds the record. If the shim
- * itself is killed the kernel kills the job's main process, and the agent counts the job as lost. */
+ * Without an agent the shim goes on while a job runs and exits when the job has ended; a later agent reads the record.
+ * If the shim itself is killed, the kernel kills the job's main process, and the agent reports the job as lost. */
 #include "exec/shim/shim.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@
 #include "text/utf8.h"
 
 enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000, HOOK_WAIT_MS = 2000 };
-/* how often it is looked at: every so long, at most one part of so many of the time */
+/* disk use is measured every DISK_MS, but for at most one part in DISK_SHARE of the time */
 enum { DISK_MS = 250, DISK_SHARE = 20 };
 enum { CONTAINER_FAILED = 125, CONTAINER_SIGNAL = 128 }; /* exit statuses of the container program */
 static const uint64_t LOG_TELL_BYTES = 256 << 10;
@@ -60,8 +60,8 @@ struct shim {
     struct runner runner;
     struct log_file log;
     struct status status;
-    bool checking_out; /* the runner has the checkout, the job comes after it */
-    int view_in;       /* where the checkout sends the view; -1: none */
+    bool checking_out; /* the runner runs the checkout; the job comes after it */
+    int view_in;       /* socket on which the checkout sends the view; -1: none */
     struct view view;
     bool ending;         /* a signal was sent: descendants have until CLOCK_KILL as well */
     bool killing;        /* everything left is to die now */
@@ -76,7 +76,8 @@ struct shim {
 
 /* --- clocks --- */
 
-/* The timer is only ever moved forward in time when it fires: a stream of short jobs with a time-out arms it once. */
+/* shim_arm: a timer that is armed for an earlier time stays as it is and is set again when it fires: a stream of short
+ * jobs with a time-out arms it once. */
 static void shim_arm(struct shim *shim, enum shim_clock which, int64_t at)
 {
     shim->at[which] = at;
@@ -114,7 +115,7 @@ static void shim_tell(struct shim *shim, enum shim_message_kind kind)
     if (!sent && errno != EAGAIN) {
         shim_lose_agent(shim);
     } else if (kind == MESSAGE_ENDED) {
-        shim->ended_untold = !sent; /* tried again when the agent reads */
+        shim->ended_untold = !sent; /* sent again when the agent has read its queue */
     } else if (kind == MESSAGE_LOG) {
         shim->told_bytes = sent ? shim->log.bytes : shim->told_bytes;
         shim_arm(shim, CLOCK_TELL, sent ? 0 : clock_boot_ms() + LOG_TELL_MS);
@@ -126,14 +127,14 @@ static void shim_accept(struct shim *shim)
     int fd = accept4(shim->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    shim_lose_agent(shim); /* there is one agent, by its lock: whoever comes later is it */
+    shim_lose_agent(shim); /* the directory's lock allows one agent: the newer connection is the living one's */
     shim->agent_fd = fd;
     shim_tell(shim, MESSAGE_HELLO);
 }
 
 /* --- the end of a job --- */
 
-/* A killed container client leaves the container behind; only its program can remove it. */
+/* A killed container client leaves its container behind; only the container program can remove that. */
 static void shim_remove_container(struct shim *shim)
 {
     pid_t pid = container_remove(shim->job.container, shim->files.io_fd, shim->null_fd, shim->job.envp);
@@ -142,8 +143,8 @@ static void shim_remove_container(struct shim *shim)
         nanosleep(&(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
 }
 
-/* shim_verdict: how the main process ended. A container program tells a signal of the job as 128 and its number, and
- * 125 when it failed itself: as long as there was no container, that is trouble with the image and may pass. */
+/* shim_verdict: how the main process ended. A container program reports a signal of the job as 128 plus its number, and
+ * its own failure as 125: if there was no container, the image is the trouble, and a retry may help. */
 static void shim_verdict(struct shim *shim)
 {
     int status = shim->runner.wait_status;
@@ -166,11 +167,11 @@ static void shim_write_status(struct shim *shim)
 {
     struct status status = shim->status;
     ssize_t n = pwrite(shim->status_fd, &status, sizeof status, 0);
-    (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
+    (void)n; /* on a full disk the agent still gets the message; only a restarted one would report the job lost */
 }
 
-/* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8, no control characters, whatever
- * a path holds. */
+/* shim_reason: sets the text that the server gets with the end. People read it on terminals, so it is UTF-8 without
+ * control characters, whatever a path in it holds. */
 __attribute__((format(printf, 2, 3))) static void shim_reason(struct shim *shim, const char *fmt, ...)
 {
     char *reason = shim->status.reason;
@@ -181,7 +182,7 @@ __attribute__((format(printf, 2, 3))) static void shim_reason(struct shim *shim,
     for (char *c = reason; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
-    size_t good = utf8_fault(str_of(reason)); /* a character that was cut, or none */
+    size_t good = utf8_fault(str_of(reason)); /* where a character was cut, or isn't one */
     reason[good] = '\0';
 }
 
@@ -229,7 +230,7 @@ static void shim_begin_job(struct shim *shim)
     };
     shim->checking_out = false;
     if (shim->job.strict)
-        mkdirat(shim->dir_fd, "root", 0700); /* where the sandbox puts its root, in its own namespace */
+        mkdirat(shim->dir_fd, "root", 0700); /* the sandbox mounts its root there, in its own namespace */
     if (runner_start(&shim->runner, &shim->job, &place, &shim->log, &exit_status)) {
         shim->status.pid = (int32_t)shim->runner.pid;
         return;
@@ -244,13 +245,13 @@ static int checkout_child(void *order)
     return checkout_main(&shim->job, shim->dir_fd, shim->dir, shim->view_in);
 }
 
-/* shim_begin_checkout: as a process of its own, so that signals, time-out and log work as for the job. */
+/* shim_begin_checkout: starts the checkout as a process of its own: signals, time-out and log work as for the job. */
 static void shim_begin_checkout(struct shim *shim)
 {
     int pair[2];
     bool ok = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0;
     shim->checking_out = ok;
-    shim->view_in = ok ? pair[1] : -1; /* the child's end, while it is born */
+    shim->view_in = ok ? pair[1] : -1; /* the child's end until it is forked */
     ok = ok && runner_fork(&shim->runner, checkout_child, shim, shim->null_fd, &shim->log);
     if (shim->view_in >= 0)
         close(shim->view_in);
@@ -267,7 +268,7 @@ static void shim_begin_checkout(struct shim *shim)
     shim_ended(shim);
 }
 
-/* shim_checked_out: the checkout's process has ended. true: the job follows, or the end is told. */
+/* shim_checked_out: the checkout's process has ended. true: the job was started, or its end was reported. */
 static bool shim_checked_out(struct shim *shim)
 {
     int status = shim->runner.wait_status;
@@ -279,7 +280,7 @@ static bool shim_checked_out(struct shim *shim)
     if (!viewed)
         view_close(&shim->view);
     if (shim->ending)
-        return false; /* told to end: that is how it ended */
+        return false; /* a signal ended it: the caller reports that */
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         runner_close(&shim->runner);
         shim->killing = false;
@@ -297,8 +298,8 @@ static bool shim_checked_out(struct shim *shim)
     return true;
 }
 
-/* shim_spares_hook: a job that has committed may end before the repository's hook, in the background, has told the
- * server who it was: a hook gets a moment for that. */
+/* shim_spares_hook: a job that has committed may end before the repository's hook, in the background, has named it to
+ * the server as the cause: a hook gets HOOK_WAIT_MS for that. */
 static bool shim_spares_hook(struct shim *shim)
 {
     int64_t now = clock_boot_ms();
@@ -309,13 +310,14 @@ static bool shim_spares_hook(struct shim *shim)
     return now < shim->hook_until;
 }
 
-/* shim_settle: after anything may have ended: is the main process gone, and who is left? */
+/* shim_settle: called whenever a process may have ended: kills what outlives the main process, and reports the job's
+ * end when no process is left. */
 static void shim_settle(struct shim *shim)
 {
     struct runner *runner = &shim->runner;
     runner_reap(runner);
     if (!runner->all_ended && runner->main_ended && runner->pidfd >= 0) {
-        close(runner->pidfd); /* it stays readable for ever */
+        close(runner->pidfd); /* it would stay readable for ever */
         runner->pidfd = -1;
     }
     shim->killing |= runner->main_ended && !shim->ending && !shim_spares_hook(shim);
@@ -336,7 +338,8 @@ static void shim_settle(struct shim *shim)
     shim_ended(shim);
 }
 
-/* shim_end: TERM or HUP with a grace, or KILL. The first reason counts; a second call can only make it quicker. */
+/* shim_end: sends TERM or HUP with a grace, or KILL. The first call's outcome counts; another can only shorten the
+ * grace. */
 static void shim_end(struct shim *shim, int signo, int64_t grace_ms, uint32_t outcome)
 {
     if (shim->state != SHIM_RUNNING || shim->killing)
@@ -355,7 +358,7 @@ static void shim_end(struct shim *shim, int signo, int64_t grace_ms, uint32_t ou
         shim_arm(shim, CLOCK_KILL, kill_at);
 }
 
-/* shim_look_disk: no file system that everybody has can limit a folder, so it is looked at while the job runs. */
+/* shim_look_disk: no common file system can limit a folder, so the shim measures it while the job runs. */
 static void shim_look_disk(struct shim *shim)
 {
     static const char *const places[] = { "work", "layer", "io", NULL };
@@ -399,8 +402,7 @@ static void shim_begin_status(struct shim *shim)
     shim_write_status(shim);
 }
 
-/* token_secret: what nobody else knows of the job's token: its part behind the last '_' (before it stands the fence).
- */
+/* token_secret: the secret part of the job's token, behind the last '_'; the fence before it isn't secret. */
 static struct str token_secret(const struct job *job)
 {
     for (char **entry = job->envp; *entry; entry++)
@@ -415,9 +417,9 @@ static void shim_start(struct shim *shim, const struct shim_message *message)
 {
     struct err err = { .code = ERR_none };
     if (shim->state == SHIM_RUNNING)
-        return; /* never said by our agent */
+        return; /* our agent never sends it while a job runs */
     if (!shim_read_record(shim, message->bytes, &err))
-        _exit(70); /* the agent counts it as lost: there is nothing we could say it about */
+        _exit(70); /* the agent reports the job lost; without the record we can't report anything about it */
     struct job *job = &shim->job;
     shim->ending = shim->killing = shim->ended_untold = false;
     shim->hook_until = 0;
@@ -494,7 +496,7 @@ static void shim_pump(struct shim *shim)
 {
     struct runner *runner = &shim->runner;
     if (log_file_pump(&shim->log, runner->pipe_fd, PUMP_BYTES) == LOG_FILE_END) {
-        close(runner->pipe_fd); /* every writer is gone; the job may live on */
+        close(runner->pipe_fd); /* every writer has closed it; the job may still run */
         runner->pipe_fd = -1;
     }
     uint64_t fresh = shim->log.bytes - shim->told_bytes;
@@ -570,7 +572,7 @@ static bool shim_open(struct shim *shim, const char *dir)
     close_range(SHIM_FD_COUNT, ~0U, 0);
     buf_init(&shim->record, JOB_BYTES_MAX);
     shim->runner = RUNNER_NONE;
-    shim->artifacts_left = true; /* whatever an earlier shim left there */
+    shim->artifacts_left = true; /* an earlier shim may have left some */
     shim->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     shim->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     shim->job_fd = openat(shim->dir_fd, "job", O_RDONLY | O_CLOEXEC);
@@ -593,7 +595,7 @@ int shim_main(const char *dir)
         fprintf(stderr, "weir shim: %s: %s (this command is for the executor alone)\n", dir, strerrordesc_np(errno));
         return 71;
     }
-    /* Once for all jobs: nothing is left ignored or blocked by whoever started us, and no core is ever dumped. */
+    /* Once for all jobs: no signal stays ignored or blocked because our parent did so, and no core is dumped. */
     static const char
         /* a sigaction as the kernel has it, all zero; the C library hides two signals that may be ignored too */
         by_default[64];

@@ -1,10 +1,10 @@
 /* shim_handle: see shim_handle.h.
  *
- * Promises: the job record is complete before START is said; at most one live shim per directory, by a lock that the
- * shim inherits and holds until it is dead, however that comes; what is read back from a directory is believed only
- * when fence and hash fit.
+ * Promises: the job record is complete before START is sent; at most one shim per directory lives, by a lock that the
+ * shim inherits and holds until it is dead, however it dies; records read from a directory count only if fence and hash
+ * match.
  *
- * A shim that can't be spawned or spoken to costs its job (reported as lost), never the agent. */
+ * A shim that can't be spawned or reached costs its job (reported as lost), never the agent. */
 #include "exec/shim/shim_handle.h"
 
 #include <dirent.h>
@@ -111,7 +111,7 @@ static void shim_handle_connect(struct shim_handle *handle, int fd)
     loop_add(handle->agent->loop, &handle->conn, EPOLLIN);
 }
 
-/* A socket's path may be longer than an address holds; through /proc it is always short. */
+/* The path of the directory may be longer than a socket address allows; through /proc it is always short. */
 static void shim_handle_address(const struct shim_handle *handle, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){ .sun_family = AF_UNIX };
@@ -155,7 +155,7 @@ static int spawn_shim(const struct shim_handle *handle, const int fds[SHIM_FD_CO
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
     posix_spawn_file_actions_adddup2(&actions, 0, 1);
-    posix_spawn_file_actions_adddup2(&actions, 0, 2); /* it outlives us: it must not keep our terminal or pipe open */
+    posix_spawn_file_actions_adddup2(&actions, 0, 2); /* a shim outlives us: it must not keep our terminal or pipe */
     for (int i = SHIM_FD_DIR; i < SHIM_FD_COUNT; i++)
         posix_spawn_file_actions_adddup2(&actions, fds[i], i);
     char weir[] = "weir", shim[] = "shim";
@@ -166,7 +166,8 @@ static int spawn_shim(const struct shim_handle *handle, const int fds[SHIM_FD_CO
     return fault;
 }
 
-/* Moved out of the way: none of them may stand where another is to go in the shim. */
+/* fd_high: moves a descriptor above those that the shim gets, so that no adddup2 overwrites one that is still
+ * needed. */
 static int fd_high(int fd)
 {
     int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SHIM_FD_COUNT) : -1;
@@ -225,7 +226,8 @@ static void shim_handle_take_job(struct shim_handle *handle, const struct job *j
     handle->inline_from = -1;
 }
 
-/* When to begin to end a job that can't be renewed: early enough that it is dead before the lease is. */
+/* lease_times: when the shim has to end a job whose lease isn't renewed: early enough that the job is dead before the
+ * lease expires. */
 static void lease_times(const struct shim_handle *handle, int64_t *out_at, int64_t *out_grace)
 {
     const struct agent *agent = handle->agent;
@@ -291,7 +293,7 @@ void shim_handle_lease(struct shim_handle *handle)
     struct shim_message message = { .kind = MESSAGE_LEASE };
     lease_times(handle, &message.at_ms, &message.grace_ms);
     if (message.at_ms < handle->lease_told_ms + handle->agent->lease_ms / 10)
-        return; /* not worth a message */
+        return; /* the deadline has moved too little for a message */
     handle->lease_told_ms = message.at_ms;
     shim_message_send(handle->conn.fd, &message);
 }
@@ -325,7 +327,7 @@ void shim_handle_retire(struct shim_handle *handle)
     handle->state = HANDLE_EMPTY;
 }
 
-/* --- what the shim says --- */
+/* --- messages of the shim --- */
 
 static void shim_handle_ended(struct shim_handle *handle, const struct status *status)
 {
@@ -349,7 +351,8 @@ static bool shim_handle_read_status(const struct shim_handle *handle, struct sta
            status_fits(out, str_of(handle->fence));
 }
 
-/* A container isn't a child of the client that is dead now: its program ends it, while we go on. */
+/* A container isn't a child of its client, which is dead: the container program has to remove it. We don't wait for
+ * that. */
 static void shim_handle_remove_container(struct shim_handle *handle)
 {
     bool known = handle->contained && handle->agent->container;
@@ -363,7 +366,8 @@ static void shim_handle_remove_container(struct shim_handle *handle)
         close(null_fd);
 }
 
-/* shim_handle_lost: the shim is dead and its job isn't known to have ended: nothing of it may live on. */
+/* shim_handle_lost: the shim is dead and hasn't recorded its job's end: kill what is left of the job, then report it
+ * lost. */
 static void shim_handle_lost(struct shim_handle *handle)
 {
     struct agent *agent = handle->agent;
@@ -408,7 +412,7 @@ static void shim_handle_hello(struct shim_handle *handle, const struct shim_mess
         return;
     if (!status_fits(&message->status, str_of(handle->fence))) {
         if (handle->adopted)
-            shim_handle_release(handle); /* an earlier agent died between the record and START: never started */
+            shim_handle_release(handle); /* an earlier agent died between writing the record and START: never started */
         return;
     }
     if (message->status.state == STATUS_ENDED) {
@@ -419,7 +423,7 @@ static void shim_handle_hello(struct shim_handle *handle, const struct shim_mess
     }
 }
 
-/* One message a call: the loop comes again while there are more. */
+/* Reads one message: the loop calls again while there are more. */
 static void shim_handle_hear(struct shim_handle *handle)
 {
     struct shim_message message;
@@ -479,7 +483,8 @@ static void shim_handle_adopt(struct shim_handle *handle)
 {
     bool job = shim_handle_read_job(handle);
     int lock = -1, fd = -1;
-    /* Either the lock or the shim answers; a shim that is just ending may refuse us before it gives the lock back. */
+    /* Either we get the lock (the shim is dead) or the shim accepts us; one that is just ending may refuse the
+     * connection before it releases the lock. */
     for (int64_t until = clock_boot_ms() + 5000; lock < 0 && fd < 0 && clock_boot_ms() < until;) {
         lock = shim_handle_lock(handle);
         fd = lock < 0 ? shim_handle_call(handle) : -1;
@@ -492,8 +497,8 @@ static void shim_handle_adopt(struct shim_handle *handle)
         fd = -1;
     }
     if (fd >= 0) {
-        handle->state = job ? HANDLE_RUNNING : HANDLE_IDLE; /* HELLO tells the truth */
-        handle->unheard = true; /* it may be ending, for want of an agent: then it takes no job */
+        handle->state = job ? HANDLE_RUNNING : HANDLE_IDLE; /* HELLO will correct it */
+        handle->unheard = true; /* a shim that is ending for want of an agent must get no job */
         shim_handle_connect(handle, fd);
         log_event("shim.adopted", "dir=%s task=%lld", handle->dir, (long long)(job ? handle->task : 0));
     } else if (job) {

@@ -1,9 +1,9 @@
 /* checkout: see checkout.h.
  *
- * Promises: a job never writes to a tree of the cache; what it writes is in layer/ or work/ of its own shim and removed
- * after it.
+ * Promises: a job never writes to a tree of the cache; what it writes goes to layer/ or work/ of its own shim and is
+ * removed after the job.
  *
- * An overlay is tried each time: a failed try costs two system calls, and says more than a test at start would. */
+ * An overlay is tried for every job: a failed try costs two system calls, and shows more than a test at start would. */
 #include "exec/tree/checkout.h"
 
 #include <errno.h>
@@ -177,7 +177,7 @@ static bool view_make(int dir_fd, const char *dir, int tree_fd, int lock_fd, int
     return view.work_fd >= 0 && view.mount_fd >= 0 && view_send(out, &view);
 }
 
-/* work_fill: a copy instead of a view, in the shim's own namespaces. */
+/* work_fill: copies the tree into work/ instead of making a view, in the shim's own namespaces. */
 static bool work_fill(int dir_fd, int tree_fd, struct err *err)
 {
     int work_fd = workdir_open(dir_fd, "work");

@@ -13,7 +13,7 @@
 
 #include "exec/job.h"
 
-/* never: the revision itself is the reason, so it would fail again */
+/* CHECKOUT_NEVER: the revision itself is the reason, so every attempt would fail */
 enum { CHECKOUT_FAILED = 75, CHECKOUT_NEVER = 76 };
 
 struct view {              /* -1: none */
@@ -30,8 +30,8 @@ int checkout_main(const struct job *job, int dir_fd, const char *dir, int out);
 bool checkout_receive(int in, struct view *out, char *reason, size_t size);
 void view_close(struct view *view);
 
-/* namespace_user: a user namespace in which we are who we are, with every right over it; for who isn't root. 0, or the
- * fault. */
+/* namespace_user: enters a new user namespace that maps our user to itself, with every right in it; for executors that
+ * don't run as root. Returns 0, or errno. */
 int namespace_user(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* tree_cache: see tree_cache.h.
  *
- * Promises: a tree under its name is whole; one that somebody holds open is never removed; hard links share files only
- * because nobody ever writes into one (source_export_changed makes new ones).
+ * Promises: a tree under its name is complete; a tree whose lock a job holds is never removed; trees may share files by
+ * hard links because no file is ever written to again (source_export_changed makes new ones).
  *
- * Nothing is synced, so the files of a tree may be empty after a power cut: NAME.lock says in which boot of the machine
- * the tree was made, and one of another boot counts for nothing and goes. It also says when: a file that was written to
- * since keeps a tree from being the base of others.
+ * Nothing is synced, so files of a tree may be empty after a power cut: NAME.lock says in which boot of the machine the
+ * tree was made, and a tree of another boot is removed. It also says when: if a file was written to later, the tree
+ * isn't used as the base of others.
  *
- * When a tree can't be made from an older one it is made from nothing; only when that fails too the job hears of it. */
+ * If a tree can't be made from an older one it is exported whole; only if that fails too the job fails. */
 #include "exec/tree/tree_cache.h"
 
 #include <dirent.h>
@@ -34,7 +34,7 @@ enum { NAME_BYTES = 240, SAY_FIRST_MS = 2000, SAY_EVERY_MS = 5000, LOCK_BYTES = 
 
 struct tree_name {
     char z[NAME_BYTES];
-    size_t prefix; /* of ARCHIVE.HASH. : the same repository */
+    size_t prefix; /* length of "ARCHIVE.HASH.", which all trees of a repository share */
 };
 
 struct tree_make { /* one that is being made */
@@ -49,8 +49,8 @@ struct tree_make { /* one that is being made */
 
 /* --- names --- */
 
-/* A repository that was made anew at the same place has other files under the same numbers: Subversion says so in
- * db/uuid. */
+/* repository_hash: a repository that replaced another at the same place has other files under the same numbers; in
+ * Subversion db/uuid tells them apart. */
 static uint64_t repository_hash(const struct tree_request *request)
 {
     char path[PATH_MAX], text[256] = "";
@@ -107,8 +107,8 @@ static struct source_ident ident_of(struct str rev_and_commit)
 
 /* --- locks --- */
 
-/* lock_take: -1: errno. A lock file that was removed while we waited for it counts for nothing: again with the new one.
- */
+/* lock_take: -1: errno. If the lock file was removed while we waited for it, the lock is worth nothing: try again with
+ * the new file. */
 static int lock_take(int cache_fd, const char *tree, int how)
 {
     char name[NAME_BYTES + 8];
@@ -154,7 +154,7 @@ static struct tree_record record_read(int lock_fd)
     return record;
 }
 
-/* Without it (a full disk) the tree counts as small, and the next job exports it again. */
+/* record_write: if it fails (a full disk), the tree counts as small, and the next job exports it again. */
 static void record_write(int lock_fd, uint64_t bytes)
 {
     char text[LOCK_BYTES];
@@ -190,13 +190,13 @@ static bool make_progress(void *context, const struct source_progress *progress)
     return true;
 }
 
-struct base { /* the tree that a new one begins with */
+struct base { /* the tree whose files a new one starts with, as hard links */
     char name[NAME_BYTES];
     int64_t rev, made_ms;
     int fd, lock_fd;
 };
 
-/* base_find: of the same repository, the nearest older one, else the nearest newer one. */
+/* base_find: the nearest older tree of the same repository, else the nearest newer one. */
 static bool base_find(const struct tree_make *make, struct base *out)
 {
     int fd = openat(make->cache_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -283,7 +283,7 @@ static bool download_piece(int status, struct str bytes, void *owner)
     return !down->failed;
 }
 
-/* make_download: the server's own export, for executors that can't see the repository. */
+/* make_download: gets the tree from the server, for executors that can't reach the repository. */
 static bool make_download(struct tree_make *make, struct err *err)
 {
     const struct tree_request *request = make->request;
@@ -323,7 +323,7 @@ static bool make_download(struct tree_make *make, struct err *err)
     return good;
 }
 
-/* Is it an address on this machine, and is there nothing? */
+/* repository_missing: does the address name a path on this machine where nothing is? */
 static bool repository_missing(const struct tree_request *request)
 {
     struct str url =
@@ -351,7 +351,7 @@ static bool make_content(struct tree_make *make, struct err *err)
     return good;
 }
 
-/* tmp_open: a folder of our own, locked so that nobody takes it for left behind. */
+/* tmp_open: a folder for a new tree, locked so that leftover_remove of another process leaves it alone. */
 static int tmp_open(int cache_fd, char *name, size_t size)
 {
     snprintf(name, size, ".new.%ld.%" PRId64, (long)getpid(), clock_boot_us());
@@ -435,7 +435,7 @@ static void tree_remove(int cache_fd, const char *tree)
         workdir_remove(cache_fd, gone);
 }
 
-/* leftover_remove: what a process made that died meanwhile: nobody holds its lock. */
+/* leftover_remove: a temporary folder of a process that died: its lock is free. */
 static void leftover_remove(int cache_fd, const char *name)
 {
     int fd = tree_open(cache_fd, name);
@@ -481,9 +481,9 @@ static void tree_cache_trim(int cache_fd, struct tree_cache_limits limits)
     arena_release(&arena);
 }
 
-/* --- the whole --- */
+/* --- taking one --- */
 
-/* tree_use: the tree with its lock for reading; false: it isn't there. One of another boot goes. */
+/* tree_use: opens the tree with its lock shared; false: it isn't there. A tree of another boot is removed. */
 static bool tree_use(int cache_fd, const char *name, int *out_tree_fd, int *out_lock_fd)
 {
     int lock_fd = lock_take(cache_fd, name, LOCK_SH);
@@ -511,7 +511,7 @@ static bool tree_use(int cache_fd, const char *name, int *out_tree_fd, int *out_
 bool tree_cache_take(int cache_fd, const struct tree_request *request, struct tree_cache_limits limits,
     void (*say)(const char *line), int *out_tree_fd, int *out_lock_fd, struct err *err)
 {
-    enum { ROUNDS = 5 }; /* made, and taken away before we could hold it: possible, not likely */
+    enum { ROUNDS = 5 }; /* another process may remove the tree before we have its lock: possible, not likely */
     struct tree_name name;
     bool made = false;
     if (!name_make(request, &name, err))
@@ -524,11 +524,11 @@ bool tree_cache_take(int cache_fd, const struct tree_request *request, struct tr
         }
         if (errno != ENOENT)
             break;
-        int lock_fd = lock_take(cache_fd, name.z, LOCK_EX); /* whoever comes second waits here for the first */
+        int lock_fd = lock_take(cache_fd, name.z, LOCK_EX); /* the second job waits here for the first */
         int tree_fd = lock_fd >= 0 && record_read(lock_fd).of_this_boot ? tree_open(cache_fd, name.z) : -1;
         bool good = lock_fd >= 0;
         if (good && tree_fd < 0)
-            workdir_remove(cache_fd, name.z); /* of another boot, and in use a moment ago */
+            workdir_remove(cache_fd, name.z); /* a tree of another boot that was in use a moment ago */
         if (good && tree_fd < 0)
             made = good = tree_make(cache_fd, request, &name, say, lock_fd, err);
         if (tree_fd >= 0)
