@@ -1,8 +1,7 @@
 /* backend: what the kinds of repositories have in common, for the files of this room only.
  *
- * A backend fills a struct source with its operations; source.c calls them after it has looked at the arguments. Trees
- * go out through a sink, which refuses names that lead out of the tree and counts against the limits, wherever the tree
- * comes from and goes to. */
+ * A backend fills a struct source with its operations; source.c checks the arguments and calls them. Every tree goes
+ * out through a sink, which refuses names that lead out of the tree and enforces the limits of the export. */
 #ifndef WEIR_SOURCE_BACKEND_H
 #define WEIR_SOURCE_BACKEND_H
 
@@ -24,9 +23,9 @@ struct source_ops {
         struct source_commits *out, struct err *err); /* NULL: there are no commits to find */
     bool (*watch)(
         struct source *source, struct arena *arena, struct source_watch **out, size_t *out_n, struct err *err);
-    /* The tree of `to` into the sink, folders before what is in them, names in order; with `from` only what differs,
-     * what isn't there any more, or is of another kind now, removed first. time_ms of the revision goes into the sink
-     * before anything else. */
+    /* walk: writes the tree of `to` into the sink, folders before their entries, names in order. With `from` only what
+     * differs: an entry that is gone, or is of another kind now, is removed first. Sets the sink's time_ms before
+     * anything else. */
     bool (*walk)(struct source *source, const struct source_ident *from, struct source_ident to, struct sink *sink,
         struct err *err);
 };
@@ -43,12 +42,12 @@ struct source *source_svn_open(struct str url, struct err *err); /* local or ser
 struct source *source_svn_served_open(struct str url, struct err *err);
 struct source *source_git_open(struct str path, struct str branch, struct err *err);
 
-/* Texts of outsiders: UTF-8, at most `max` bytes, cut at a character; without control characters but tab and newline
- * (source_line: none at all, blanks at the ends taken off). */
+/* Texts from a repository, made safe: UTF-8, at most `max` bytes, cut at a character, without control characters but
+ * tab and newline (source_line: without any, and trimmed). */
 struct str source_text(struct arena *arena, struct str raw, size_t max);
 struct str source_line(struct arena *arena, struct str raw, size_t max);
 
-/* Changes of a revision; false when there is no room for more (all_touched is set then). */
+/* Changes of a revision. changes_add: false: the list is full (changes_give then sets all_touched). */
 struct changes_list {
     struct arena *arena;
     struct source_change *items;
@@ -58,8 +57,8 @@ struct changes_list {
 bool changes_add(struct changes_list *list, struct source_change change); /* path and copied_from are copied */
 void changes_give(struct changes_list *list, struct source_revision *out);
 
-/* Workflow files of a folder, while it is read. Give each name of the folder to workflows_wants; then add text or a
- * fault. */
+/* Workflow files of a folder, while it is read. The backend asks workflows_wants for each name of the folder, then adds
+ * the file's text or a fault. */
 struct workflows_list {
     struct arena *arena;
     struct source_file *files;

@@ -1,8 +1,8 @@
 /* git: a branch of a local git repository, through libgit2.
  *
- * Owns the repository handle, the branch's name, and the list of commits that are still to be given out. Reads refs
- * anew at each call, so a push is seen at once. Configuration of the user and of the system isn't read, and who owns
- * the repository doesn't matter: nothing of it is ever run or written.
+ * Owns the repository handle, the branch's name, and the list of commits that source_new_commits has still to return.
+ * Reads refs at each call, so a push is seen at once. The user's and the system's configuration isn't read, and the
+ * repository may belong to any user: nothing of it is ever run or written.
  *
  * Fails as source.h says; a missing or broken object below a commit that is there is corrupt. */
 #include "source/git.h"
@@ -65,7 +65,7 @@ bool git_fail(const struct git_source *git, int code, struct err *err, const cha
         "%.*s: %s: %s; run git -C %.*s fsck", STR_ARG(place), what, message, STR_ARG(place));
 }
 
-/* is_denied: it is there, or may be, and isn't for us to read; libgit2 takes that for not there. */
+/* is_denied: may we not read the path? libgit2 reports that as a repository that isn't there. */
 static bool is_denied(const char *path, int how)
 {
     return faccessat(AT_FDCWD, path, how, AT_EACCESS) != 0 && errno == EACCES;
@@ -148,7 +148,7 @@ bool git_tip(struct git_source *git, git_oid *out, bool *out_found, struct err *
     return good;
 }
 
-/* branch_settle: the branch that was asked for, or HEAD's. */
+/* branch_settle: chooses the branch: the requested one, or HEAD's. */
 static bool branch_settle(struct git_source *git, struct str branch, struct err *err)
 {
     git_reference *head = NULL;
@@ -236,7 +236,7 @@ bool git_commit_find(struct git_source *git, struct source_ident ident, git_comm
         STR_ARG(git->base.place), STR_ARG(ident.id));
 }
 
-/* commit_text: what a commit says, as UTF-8; commits of old say when theirs is Latin-1. */
+/* commit_text: a text of a commit as UTF-8; old commits declare when theirs is Latin-1. */
 static struct str commit_text(struct arena *arena, const git_commit *commit, const char *raw, size_t max)
 {
     const char *encoding = git_commit_message_encoding(commit);
@@ -296,8 +296,8 @@ static void commit_describe(struct arena *arena, const git_commit *commit, struc
     out->is_first = out->n_parents == 0;
 }
 
-/* changes_find: what the commit changed. A parent that can't be read (damaged, and given up by `weir archive skip`)
- * doesn't stop the commits behind it: if the commit's own tree is whole, everything counts as touched. */
+/* changes_find: what the commit changed. A parent that can't be read (it is damaged, and `weir archive skip` gave it
+ * up) doesn't stop the commits after it: if the commit's own tree can be read, every path counts as touched. */
 static bool changes_find(struct git_source *git, struct arena *arena, git_commit *commit, const git_tree *tree,
     struct source_revision *revision, struct err *err)
 {

@@ -1,7 +1,7 @@
 /* git_commits: which commits of the branch have no number yet.
  *
- * Walks first parents from the tip to the newest commit that is known. The list stays with the source while the tip
- * stays, so that an import of a long history walks it once and not once per thousand.
+ * Walks first parents from the tip to the newest known commit. The source keeps the list while the tip stays the same,
+ * so that an import of a long history walks it once, not once per thousand commits.
  *
  * Fails with body_too_large when the branch is more than SOURCE_CHAIN_MAX ahead, corrupt when a commit is missing. */
 #include "source/git.h"
@@ -28,7 +28,7 @@ static bool chain_push(struct git_source *git, const git_oid *oid, struct err *e
     return true;
 }
 
-/* chain_walk: the list anew, from the tip. */
+/* chain_walk: makes the list again, from the tip. */
 static bool chain_walk(
     struct git_source *git, const git_oid *tip, const struct source_known *known, git_oid *out_base, struct err *err)
 {
@@ -55,7 +55,8 @@ static bool chain_walk(
     }
 }
 
-/* chain_cut: up to the commit that got the last number all is known, also what was passed over. */
+/* chain_cut: removes the commit with the last number and all before it: they are known, even those that a skip passed
+ * over. */
 static void chain_cut(struct git_source *git, struct str numbered, git_oid *out_base)
 {
     git_oid oid;
@@ -68,9 +69,9 @@ static void chain_cut(struct git_source *git, struct str numbered, git_oid *out_
         }
 }
 
-/* chain_trim: an archive may begin after a commit that has no number. When a forced push goes back behind it, what the
- * old tip stands on is no news: of the chain, tip first, only what the old tip can't reach stays. Reachable ones come
- * last, so halving finds the border. */
+/* chain_trim: an archive may begin after a commit that has no number. When a forced push goes back behind that commit,
+ * the ancestors of the old tip aren't new: only commits that the old tip can't reach stay in the list. In the list,
+ * which has the tip first, reachable commits come last, so a binary search finds the border. */
 static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base, struct err *err)
 {
     git_oid oid;
@@ -100,8 +101,7 @@ static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base
     return true;
 }
 
-/* rewritten_find: is the old tip no ancestor of the new one? base: the known commit that the new ones stand on, or
- * zero. */
+/* rewritten_find: is the old tip no ancestor of the new one? base: the known commit below the new ones, or zero. */
 static bool rewritten_find(
     struct git_source *git, struct str old, const git_oid *tip, const git_oid *base, bool *out, struct err *err)
 {

@@ -1,10 +1,10 @@
 /* git_tree: trees of a git repository: compared, listed, written out.
  *
- * One walk serves all: two trees, or one and nothing, side by side; subtrees with equal ids are never opened. What it
- * finds goes to a visitor: changes of a revision, or a sink.
+ * One walk serves all: it compares two trees, or a tree with nothing; subtrees with equal ids are never opened. What
+ * differs goes to a visitor, which makes changes of a revision or writes to a sink.
  *
- * Fails with corrupt (an object is missing or broken), invalid (too deep), body_too_large (one file), and what the sink
- * says. */
+ * Fails with corrupt (an object is missing or broken), invalid (too deep), body_too_large (one file), and as the sink
+ * does. */
 #include "source/git.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ static bool file_out(struct walk *walk, const git_tree_entry *entry)
     return good;
 }
 
-/* entry_gone: it is in the old tree only, or its name is of another kind now. */
+/* entry_gone: the entry is in the old tree only, or its name is an entry of another kind in the new one. */
 static bool entry_gone(struct walk *walk, const git_tree_entry *entry)
 {
     if (walk->sink != NULL)
@@ -96,7 +96,7 @@ static bool entry_gone(struct walk *walk, const git_tree_entry *entry)
     return true;
 }
 
-/* entry_came: it is new, or differs; before: what had the name, when it was of the same kind. */
+/* entry_came: the entry is new, or differs; before: the old entry of that name, if it was of the same kind. */
 static bool entry_came(struct walk *walk, const git_tree_entry *before, const git_tree_entry *after)
 {
     struct str path = buf_str(&walk->path);

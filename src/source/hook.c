@@ -1,8 +1,8 @@
 /* hook: our lines in the hooks of a repository.
  *
- * A hook of ours is written from a short list (is there one to call first? which archives?) and read back into it; a
- * file that reads back to exactly its own bytes is ours, any other is somebody's. The one that was there gets a second
- * name before ours takes its place, so at no moment is there none.
+ * Our hook is written from a short list (is there a hook to call? which archives?) and can be read back into it. A file
+ * that, read and written again, gives exactly its own bytes is ours; any other belongs to somebody else. The hook that
+ * was there gets its second name before ours replaces it, so there is a hook at every moment.
  *
  * Fails with invalid (changed by hand, in the way, hooks elsewhere) and io. */
 #include "source/hook.h"
@@ -23,7 +23,7 @@
 #define LINE_BYTES_MAX ((size_t)16 << 10)
 #define KEPT ".before-weir"
 
-/* Which events a kind of repository tells by which hook. A commit on a branch of an ordinary git repository comes by
+/* Which hooks a kind of repository runs for which events. A commit on a branch of an ordinary git repository comes by
  * commit, amend, cherry-pick and revert (post-commit), merge and pull (post-merge), rebase (post-rewrite) and am
  * (post-applypatch). */
 enum { HOOK_SVN = 1, HOOK_BARE = 2, HOOK_ORDINARY = 4, HOOK_NAMES = 6 };
@@ -41,14 +41,15 @@ static const struct hook_name {
 _Static_assert(HOOK_NAMES <= HOOKS_MAX + 1, "an ordinary repository has all but one");
 
 static const char first_line[] = "#!/bin/sh\n";
-/* Ours comes first: however long the other one takes, we are told at once; and it ends as it ends. */
+/* Our call comes first: weir is notified at once, however long the other hook takes; and that hook's exit status is the
+ * result. */
 static const char call_line[] =
     "[ ! -x \"$0" KEPT "\" ] || exec \"$0" KEPT "\" \"$@\" # weir: the hook that was here before\n";
 static const char line_head[] = "( ";
-/* A job's commit waits for weir (a moment): else the job may end, and everything it left with it, before its cause was
- * told. */
+/* A job's commit waits (a moment) for weir notify: otherwise the job might end, and its processes be killed, before the
+ * server knows the cause. */
 static const char line_tail[] = " </dev/null >/dev/null 2>&1 & [ -z \"$WEIR_KEY\" ] || wait ) || : # weir archive ";
-/* Subversion's hooks have no environment: whether a job commits stands in that of the process which called the hook. */
+/* Subversion's hooks have no environment: WEIR_KEY is read from the environment of the process that called the hook. */
 static const char key_words[] =
     "export WEIR_KEY=\"${WEIR_KEY:-$(sed -zn 's/^WEIR_KEY=//p' /proc/$PPID/environ 2>/dev/null)}\"; ";
 
@@ -114,8 +115,7 @@ static bool hook_parse(struct hook *hook, struct str text, struct err *err)
     return true;
 }
 
-/* git_look: is it an ordinary one? Git may have been told another place for hooks, which other repositories may share.
- */
+/* git_look: is it an ordinary repository? Also refuses core.hooksPath: other repositories may share that folder. */
 static bool git_look(const char *repository, unsigned *out_kind, struct err *err)
 {
     char config_path[4200];
@@ -236,7 +236,7 @@ static bool archive_is_plain(struct str archive)
     return archive.len > 0 && archive.len <= 100 && archive.ptr[0] != '-';
 }
 
-/* git_rev: the commit by its id, so that a note which comes late still says of which; HEAD where git isn't found. */
+/* git_rev: names the commit by its id, so that a late hint still names the right one; HEAD where git isn't found. */
 static void git_rev(struct buf *words, const struct hook_name *name, struct str branch)
 {
     buf_add_z(words, "\"$(git rev-parse -q --verify ");

@@ -1,13 +1,13 @@
 /* hook: our lines in a local repository's hooks (Subversion: post-commit; git: post-receive, and in an ordinary
  * repository also post-commit, post-merge, post-rewrite and post-applypatch), and the hooks that were there before.
  *
- * Ours is a file of its own that calls weir in the background with its output closed and then becomes the one that was
- * there (kept beside it as NAME.before-weir, mode and bytes as they were), with the same arguments and input: a commit
- * is neither delayed (a job's own: for as long as weir notify takes) nor failed by us, and the hook's output and exit
- * status are the other one's. Several archives may stand in one hook, a line each. Removing the last one puts back what
- * was there, byte for byte. Files are replaced as a whole: a commit at the same time sees the old hook or the new one.
+ * Our hook is a script that calls weir in the background with its output closed, and then execs the hook that was there
+ * before (kept as NAME.before-weir, with its mode and bytes), with the same arguments and input. So we never fail a
+ * commit and delay only a job's own commit, for as long as weir notify takes; output and exit status are those of the
+ * hook before. Several archives may share one hook, a line each. Removing the last line puts back the hook that was
+ * there, byte for byte. Files are replaced as a whole: a commit at the same time sees the old hook or the new one.
  *
- * Failures: invalid (a served repository has no hooks here; the hook is a folder; somebody changed ours), io. */
+ * Failures: invalid (a served repository has no hooks here; the hook is a folder; ours was changed by hand), io. */
 #ifndef WEIR_SOURCE_HOOK_H
 #define WEIR_SOURCE_HOOK_H
 
@@ -17,7 +17,7 @@
 
 struct hook_call {
     struct str archive, program;
-    struct str branch;         /* git: whose commit post-receive tells; empty: HEAD's */
+    struct str branch;         /* git: the branch whose commit post-receive names; empty: HEAD's */
     const struct str *options; /* "--server", "unix:..." */
     size_t n_options;
 };

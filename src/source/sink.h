@@ -1,10 +1,11 @@
 /* sink: where the tree of a revision goes: a folder, or a tar.
  *
- * Private to the room. The sink_ functions look at the path (relative, no "." or "..", no ".git", within limits) and at
- * the limits of the export before the backend of the sink gets it, and report progress after. Paths are raw bytes as
- * the repository has them.
+ * Private to the room. The sink_ functions check the path (relative, no "." or "..", no ".git") and the limits of the
+ * export before they call the sink's backend, and report progress afterwards. Paths are raw bytes, as the repository
+ * has them.
  *
- * Fails with invalid (names), body_too_large (limits), unavailable (told to stop) and what the backend says. */
+ * Fails with invalid (names), body_too_large (limits), unavailable (progress asked to stop), and as the backend
+ * does. */
 #ifndef WEIR_SOURCE_SINK_H
 #define WEIR_SOURCE_SINK_H
 
@@ -33,7 +34,7 @@ struct sink {
 
 bool sink_folder(struct sink *sink, struct str path, struct err *err);
 bool sink_file(struct sink *sink, struct str path, uint64_t bytes, bool executable, struct err *err);
-bool sink_write(struct sink *sink, struct str bytes, struct err *err); /* all in all exactly the bytes that were told */
+bool sink_write(struct sink *sink, struct str bytes, struct err *err); /* in all exactly the bytes given to sink_file */
 bool sink_end(struct sink *sink, struct err *err);
 bool sink_link(struct sink *sink, struct str path, struct str target, struct err *err);
 bool sink_remove(struct sink *sink, struct str path, struct err *err); /* a file, link, or folder with all in it */

@@ -1,6 +1,6 @@
-/* source: the door of the room: looks at what was asked, and hands it to the kind of repository that it is for.
+/* source: the public functions of the room: check the arguments and call the backend for the kind of repository.
  *
- * Owns what all kinds share: texts made clean, the bounded list of changes, the workflow files of a folder with their
+ * Owns what all kinds share: cleaning texts, the bounded list of changes, the workflow files of a folder with their
  * faults.
  *
  * Fails as source.h says. */
@@ -65,7 +65,7 @@ struct str source_place(const struct source *source)
     return source->place;
 }
 
-/* ident_check: its form; whether it is there the backend finds out. */
+/* ident_check: checks its form only; the backend finds out whether the revision exists. */
 static bool ident_check(const struct source *source, struct source_ident ident, struct err *err)
 {
     if (source->kind == ARCHIVE_SVN)

@@ -1,16 +1,17 @@
 /* source: repositories, read in-process: Subversion (a local path or file:// through its file system layer, svn:// and
  * http(s):// through its repository access layer) and git (a local repository, bare or ordinary, one branch).
  *
- * A source is used by one thread at a time; different sources may be used by different threads at the same time. A
- * source stays usable after a failure: a repository that came back, a server that answers again, is read again. Served
- * repositories block for as long as their server does; local ones only for the disk. Nothing is ever written to a
- * repository.
+ * A source is used by one thread at a time; different threads may use different sources at the same time. A source
+ * stays usable after a failure: once the repository is back, or its server answers again, calls succeed again. A call
+ * on a served repository blocks for as long as its server does, on a local one only for the disk. Nothing is ever
+ * written to a repository.
  *
  * Failures, each with the place and what to do next: not_found (no such repository, revision, commit or branch),
  * invalid (it is no repository of this kind, or the address or tree can't be used), corrupt (its files are damaged),
- * unreachable (a server doesn't answer), disk_full and body_too_large (exports), io (the rest, permissions among it).
+ * unreachable (a server doesn't answer), disk_full and body_too_large (exports), io (anything else, such as
+ * permissions).
  *
- * Texts that are given back are UTF-8: bytes that aren't show as U+FFFD. */
+ * Returned texts are UTF-8: bytes that aren't become U+FFFD. */
 #ifndef WEIR_SOURCE_SOURCE_H
 #define WEIR_SOURCE_SOURCE_H
 
@@ -20,7 +21,7 @@
 #define SOURCE_CHANGES_MAX 100000
 #define SOURCE_MESSAGE_BYTES_MAX ((size_t)64 << 10) /* longer ones are cut at a character */
 #define SOURCE_COMMITS_MAX 1000                     /* of one call of source_new_commits */
-#define SOURCE_CHAIN_MAX 10000000                   /* commits that a branch may be ahead of what is known */
+#define SOURCE_CHAIN_MAX 10000000                   /* commits that a branch may be ahead of the last known one */
 #define SOURCE_DEPTH_MAX 256                        /* folders within folders */
 #define SOURCE_FILES_MAX 5000000u                   /* of an export, unless its options say otherwise */
 #define SOURCE_BYTES_MAX ((uint64_t)256 << 30)      /* of an export, likewise */
@@ -34,10 +35,9 @@ struct source_ident {
     struct str id;
 };
 
-/* source_open: kind is ARCHIVE_SVN or ARCHIVE_GIT. svn: a path or URL may lead below the repository's root: that folder
- * is the archive's root then, and the revisions are still the repository's. branch: git only; empty: the one that HEAD
- * names now. A git repository that is empty is fine; a branch that isn't there while others are is not_found. NULL on
- * failure. */
+/* source_open: kind is ARCHIVE_SVN or ARCHIVE_GIT. svn: a path or URL may lead below the repository's root: then that
+ * folder is the archive's root, with the repository's revisions. branch: git only; empty: the one that HEAD names now.
+ * A git repository without commits is fine; a missing branch in one that has others is not_found. NULL on failure. */
 struct source *source_open(enum archive_kind kind, struct str url, struct str branch, struct err *err);
 void source_close(struct source *source); /* NULL: nothing */
 
@@ -63,7 +63,7 @@ struct source_change {
 
 struct source_revision {
     struct source_ident ident;
-    struct str author; /* svn:author, or NAME <MAIL>; empty: nobody said */
+    struct str author; /* svn:author, or NAME <MAIL>; empty: the revision names none */
     struct str message;
     int64_t time_ms;     /* of the commit; 0: not known */
     struct str cause;    /* svn: revision property weir:cause; git: the last trailer Weir-Cause; empty: none */
@@ -73,7 +73,7 @@ struct source_revision {
      * replaced come with all that is in them, so patterns for files match them. git has no folders and no copies. */
     struct source_change *changes;
     size_t n_changes;
-    /* there is more than SOURCE_CHANGES_MAX: everything counts as touched (changes: the first ones) */
+    /* it touched more than SOURCE_CHANGES_MAX paths: every path counts as touched (changes: the first ones) */
     bool all_touched;
     bool is_first; /* svn: revision 1; git: a commit without a parent */
 };
@@ -99,9 +99,9 @@ struct source_workflows {
 bool source_workflows_read(struct source *source, struct arena *arena, struct source_ident ident, struct str known,
     struct source_workflows *out, struct err *err);
 
-/* git: which commits have no number yet, along first parents from the tip, oldest first, at most SOURCE_COMMITS_MAX a
- * call: give them numbers and call again until `left` is 0 (a long list is remembered between calls while the tip
- * stays). */
+/* git: the commits that have no number yet, along first parents from the tip, oldest first, at most SOURCE_COMMITS_MAX
+ * a call. The caller gives them numbers and calls again until `left` is 0 (the source keeps a long list between calls
+ * while the tip stays the same). */
 struct source_known {
     bool (*is_known)(void *context, struct str id); /* has it a number? NULL: none has */
     void *context;
@@ -144,9 +144,9 @@ struct source_export_options {
 bool source_export(struct source *source, struct source_ident ident, int dir_fd,
     const struct source_export_options *options, struct err *err);
 
-/* source_export_changed: dir_fd holds the tree of `from`; afterwards that of `to`. Files that differ are unlinked and
- * made anew, never written into, so hard links to them elsewhere keep what they had. What is there besides stays. After
- * a failure the tree is neither. */
+/* source_export_changed: turns the tree of `from` in dir_fd into the tree of `to`. A file that differs is unlinked and
+ * created again, never written into, so hard links to it elsewhere keep their content. Files that belong to neither
+ * tree stay. After a failure the folder is neither tree. */
 bool source_export_changed(struct source *source, struct source_ident from, struct source_ident to, int dir_fd,
     const struct source_export_options *options, struct err *err);
 

@@ -149,8 +149,8 @@ static svn_error_t *entry_take(const char *path, svn_dirent_t *entry, void *cont
     return SVN_NO_ERROR;
 }
 
-/* folders_list: what is in the folders that were copied or deleted. A server that can't list makes everything count as
- * touched. */
+/* folders_list: adds what is in the folders that were copied or deleted. If the server can't list them, every path
+ * counts as touched. */
 static svn_error_t *folders_list(struct listing *listing, apr_pool_t *pool)
 {
     for (int i = 0; i < listing->later->nelts && !listing->changes->full; i++) {
@@ -352,7 +352,7 @@ static svn_error_t *walk_stop(struct walk *walk)
     return svn_error_create(SVN_ERR_CANCELLED, NULL, NULL);
 }
 
-/* A file being fetched: its length must be known before it is passed on, so it is kept, on disk when it is large. */
+/* A file being fetched: the sink needs its length first, so it is stored until it is whole, on disk if it is large. */
 struct fetched {
     svn_stream_t *stream; /* to read from afterwards */
     uint64_t bytes, bytes_max;
@@ -530,8 +530,8 @@ static svn_error_t *folder_read(struct svn_source *svn, struct workflows_list *l
     return SVN_NO_ERROR;
 }
 
-/* content_hash: of what was read. Below the repository's root the number of the last change doesn't tell contents
- * apart: the folder above may have been replaced by a copy of another one. */
+/* content_hash: a hash of the files that were read. Below the repository's root the number of the last change doesn't
+ * identify the content: the folder above may have been replaced by a copy of another one. */
 static svn_error_t *content_hash(
     struct arena *arena, const struct workflows_list *list, struct str *out, apr_pool_t *pool)
 {

@@ -1,11 +1,11 @@
-/* causes: what hints said of revisions: whose job made them, of which transaction they are.
+/* causes: what hints say of revisions: the key of the task whose job committed it, and its transaction.
  *
- * Owns the causes of an archive, under watch->lock. A cause that is there before its revision is read goes along with
- * it. One that comes after (a hook that was slow, another server that was quicker) becomes a command of the next batch,
- * once: whether it may still be believed is the engine's to decide. Of git a cause means a commit and those before it
- * that came with it and that nobody spoke of.
+ * Owns the causes of an archive, under watch->lock. A cause that is there before its revision is read goes into the
+ * revision's command. A later one (its hook was slow, or another server read the revision first) becomes a command of
+ * the next batch, once; the engine decides whether to believe it. In git a hint names a commit and means also the
+ * commits before it that came with it, unless another hint names them.
  *
- * Fails when the store can't be read; the causes are as they were then. */
+ * Fails when the store can't be read; the causes stay as they were. */
 #include <string.h>
 
 #include "io/clock.h"
@@ -35,7 +35,7 @@ static struct cause *cause_find(struct follow *follow, int64_t rev, struct str c
 
 static struct cause *cause_new(struct follow *follow, int64_t rev, struct str commit)
 {
-    if (follow->causes.n == CAUSES_MAX) { /* the oldest gives way */
+    if (follow->causes.n == CAUSES_MAX) { /* drop the oldest */
         cause_release(&follow->causes.items[0]);
         memmove(follow->causes.items, follow->causes.items + 1, sizeof *follow->causes.items * (CAUSES_MAX - 1));
         follow->causes.n--;
@@ -61,8 +61,8 @@ void causes_add(struct follow *follow, const struct watch_hint *hint)
     bool git = follow->kind == ARCHIVE_GIT;
     struct str commit = git && hint->commit.len < IDENT_BYTES ? hint->commit : (struct str){ 0 };
     if (git ? commit.len == 0 : hint->rev <= 0)
-        follow->causes.wait_until = 0; /* it speaks of all there is */
-    if (git && commit.len == 0) {      /* of whatever is found next */
+        follow->causes.wait_until = 0; /* the hint means every new revision */
+    if (git && commit.len == 0) {      /* its cause is for the commits found next */
         if (hint->cause.len == 0)
             return;
         mem_free(follow->causes.head);
@@ -74,7 +74,7 @@ void causes_add(struct follow *follow, const struct watch_hint *hint)
         return;
     struct cause *cause = cause_find(follow, hint->rev, commit);
     if (cause != NULL && git)
-        return; /* the first counts: a push of something else may find the branch as another left it */
+        return; /* the first hint counts: the hook of a push to another branch may name a commit that isn't its own */
     if (cause == NULL)
         cause = cause_new(follow, hint->rev, commit);
     cause->at = clock_boot_ms();
@@ -145,7 +145,7 @@ bool causes_find(struct follow *follow, struct arena *arena, int64_t rev, struct
     return cause != NULL;
 }
 
-/* wait_longer: a hook was that much too late; the next one is given twice the time. */
+/* wait_longer: a hook's hint was so much too late; from now on scans wait twice as long. */
 static void wait_longer(struct follow *follow, int64_t late_ms)
 {
     int64_t wish = 2 * (late_ms > 0 ? late_ms : 0) + CAUSE_WAIT_MS;
@@ -236,7 +236,7 @@ bool causes_settle(struct follow *follow, struct reader *reader, struct arena *a
             return false;
         if (rev > 0 && !late_give(follow, reader, arena, rev, &said, err))
             return false;
-        /* a commit that has no number yet gets what was said with its number, or is of another branch */
+        /* a commit without a number gets its cause when it gets its number, or is of another branch */
         cause_settle(follow, &causes[i]);
     }
     return true;

@@ -1,10 +1,10 @@
-/* follow: when to look, and what comes of it.
+/* follow: when to scan a repository, and what to do with the result.
  *
- * Owns the times of an archive: hints bring a look forward, faults put it off, a look that found nothing waits for the
- * next hint or the slow look. Promises that an archive is with one thread at a time, that batches reach the engine in
- * order and one by one, and that a state is logged when it changes and not again.
+ * Owns the times of an archive: a hint brings the next scan forward, a fault puts it off; after a scan that found
+ * nothing the next one comes with a hint or by the timer. Promises that one thread at a time has an archive, that
+ * batches reach the engine in order and one by one, and that a state is logged when it changes and not again.
  *
- * Fails never: what goes wrong is the archive's status. */
+ * Never fails: a fault becomes the archive's status. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@
 #include "watch/follow.h"
 
 enum {
-    SPACING_LOCAL_MS = 10, /* between two looks, whatever the hints say */
+    SPACING_LOCAL_MS = 10, /* between two scans, however many hints come */
     SPACING_SERVED_MS = 500,
     SOON_MS = 50,
     TIDY_SCAN_MS = 1000,
     PAUSE_FIRST_MS = 500,
     PAUSE_LOCAL_MAX_MS = 5000,
     PAUSE_SERVED_MAX_MS = 60000,
-    OVERDUE_MS = 30000, /* a look that isn't back by then is told as a fault */
+    OVERDUE_MS = 30000, /* a scan that takes longer is reported as a fault */
 };
 
 bool place_is_served(enum archive_kind kind, struct str url)
@@ -102,7 +102,7 @@ static void due_by(struct follow *follow, int64_t boot_ms)
         due_at(follow, boot_ms);
 }
 
-/* scan_by: a look that is under way may have begun too early to see it: then there is another one. */
+/* scan_by: a scan that is under way may have begun too early to see the change: then another one follows. */
 static void scan_by(struct follow *follow, int64_t boot_ms)
 {
     if (!follow->busy)
@@ -116,7 +116,7 @@ void follow_poke(struct follow *follow)
     scan_by(follow, loop_now(follow->watch->config.loop));
 }
 
-/* hook_speaks: a hook will tell us of the commit too. One that can't be read counts as none. */
+/* hook_speaks: will a hook send a hint about the commit? A hook that can't be read counts as none. */
 static bool hook_speaks(struct follow *follow)
 {
     struct err ignored = { 0 };
@@ -132,7 +132,7 @@ static bool hook_speaks(struct follow *follow)
     return speaks;
 }
 
-/* follow_seen: only the hook knows the cause, so it may speak first: its note ends the wait. */
+/* follow_seen: only the hook knows the cause, so the scan waits for its hint, which ends the wait. */
 void follow_seen(struct follow *follow)
 {
     int64_t now = loop_now(follow->watch->config.loop), at = now;
@@ -290,7 +290,7 @@ static void batch_send(struct follow *follow)
         batch->commands[i].under.duty = DUTY_watch;
         batch->commands[i].under.epoch = follow->epoch;
     }
-    /* one push is heard of at one time: causes.c goes by that */
+    /* all in one turn: the revisions of a push get the same `noted` time, by which causes.c knows them */
     engine_submit_all(follow->watch->config.engine, batch->commands, batch->n);
 }
 
@@ -311,8 +311,8 @@ static void scan_done(struct pool_job *job)
     }
 }
 
-/* follow_rest: another server follows the repositories, or may do so; woken when this one has to, or when it is known
- * that another does. */
+/* follow_rest: stops scanning because another server holds the duty, or may hold it; `woken` starts it again when this
+ * server holds the duty, or when it is sure that another does. */
 static void follow_rest(struct follow *follow)
 {
     heap_take(&follow->watch->dues, &follow->due);

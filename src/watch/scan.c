@@ -2,8 +2,8 @@
  * next.
  *
  * Owns nothing beyond the scan. Promises that a batch begins at the first revision that the store doesn't know and has
- * no holes: svn by number, git along first parents, oldest first, with numbers that go on after the last one given.
- * Whatever was handed over and lost on the way is read again, because the store is asked anew each time.
+ * no gaps: svn by number, git along first parents, oldest first, with numbers that continue after the last one given.
+ * Each scan asks the store how far it is, so a revision that was sent and lost is read again.
  *
  * Fails with SCAN_FAULT and a text that names place and cause; the repository is opened anew next time. */
 #include <errno.h>
@@ -44,7 +44,7 @@ static char *place_copy(struct str place)
     return copy;
 }
 
-/* gone_say: the repository of an archive was there once; that its path is wrong isn't what has to be told. */
+/* gone_say: the repository was there when the archive was added, so the message isn't that the path is wrong. */
 static void gone_say(const struct follow *follow, struct err *err)
 {
     char path[4200];
@@ -121,7 +121,8 @@ static void head_cause_read(struct scan *scan)
     pthread_mutex_unlock(&follow->watch->lock);
 }
 
-/* head_cause_spend: everything is read, so what the hint spoke of is too; unless another came meanwhile. */
+/* head_cause_spend: every commit is read, so the hint about HEAD has done its work, unless a newer one came
+ * meanwhile. */
 static void head_cause_spend(struct scan *scan)
 {
     struct follow *follow = scan->follow;
@@ -190,7 +191,7 @@ static bool number_of(struct scan *scan, const struct batch *batch, struct str i
     return reader_revision_of_ident(scan->reader, scan->follow->lane, id, out_rev, err);
 }
 
-/* parents_find: PREV of a merge means every parent that has a number; without any, the last number given. */
+/* parents_find: PREV of a merge is every parent that has a number; if none has, the last number given. */
 static bool parents_find(void *context, struct batch *batch, const struct source_revision *revision,
     struct batch_item *item, struct err *err)
 {
@@ -235,8 +236,9 @@ static struct str *causes_spread(struct scan *scan, const struct str *ids, size_
     return causes;
 }
 
-/* git_heal: a number below others is missing, because its command was refused while those after it were taken. Commits
- * of one batch are each the first parent of the next, so the way back from the number after the hole leads to it. */
+/* git_heal: a number is missing because the engine refused its command and accepted the commands after it. Each commit
+ * of a batch is the first parent of the next, so walking back from the number after the gap leads to the missing
+ * one. */
 static bool git_heal(struct scan *scan)
 {
     struct follow *follow = scan->follow;
@@ -279,8 +281,8 @@ static size_t commits_spoken(struct scan *scan, const struct source_commits *com
     return n;
 }
 
-/* skips_count: numbers just before the next one that `weir archive skip` gave up without a commit: as many commits that
- * can't be read may be passed over. One that can be read takes the next number: nothing is lost by a skip. */
+/* skips_count: how many numbers just before the next one `weir archive skip` gave up without a commit: so many
+ * unreadable commits may be passed over. A readable commit takes the next number: a skip loses nothing. */
 static bool skips_count(struct scan *scan, size_t *out)
 {
     *out = 0;
@@ -330,8 +332,8 @@ static bool git_scan(struct scan *scan)
 
 /* --- the scan --- */
 
-/* next_is_ours: false also when the engine has the next revision and those behind it, and makes their tasks turn by
- * turn. */
+/* next_is_ours: is the next revision to be read here? false also when the engine has it already and is making its tasks
+ * turn by turn. */
 static bool next_is_ours(struct scan *scan)
 {
     struct follow *follow = scan->follow;
@@ -358,7 +360,7 @@ static bool scan_read(struct scan *scan, struct pool_worker *worker)
         return false;
     scan->row = view.archive;
     if (!found || view.archive.removed > 0 || view.archive.lane != follow->lane)
-        return true; /* the loop hears of it */
+        return true; /* the loop's side will learn that the archive is gone */
     if (!next_is_ours(scan))
         return scan->err->code == ERR_none;
     if (follow->asked_next > 0 && follow->asked_next == view.archive.next) {
@@ -374,8 +376,8 @@ static bool scan_read(struct scan *scan, struct pool_worker *worker)
         return false;
     bool read = follow->kind == ARCHIVE_SVN ? svn_scan(scan) : git_scan(scan);
     if (!read && follow->batch->n_late == 0)
-        return false;               /* else what is late goes alone, and the next scan says what is wrong */
-    *scan->err = (struct err){ 0 }; /* of a revision that will be first in the next scan, and speak then */
+        return false;               /* else late causes are sent alone, and the next scan reports the fault */
+    *scan->err = (struct err){ 0 }; /* of a revision that comes first in the next scan, which reports it */
     if (follow->batch->n > follow->batch->n_late) {
         follow->asked_next = view.archive.next;
     } else if (read && follow->left == 0) {
