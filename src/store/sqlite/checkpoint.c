@@ -15,9 +15,16 @@
 
 #include <pthread.h>
 
+#include "store/sqlite/wal_file.h"
+
 enum { PASSIVE_BYTES = 16 << 20, TRUNCATE_BYTES = 256 << 20, TRUNCATE_BUSY_MS = 20, PASSES = 2 };
 enum { WAL_HEAD_BYTES = 32, FRAME_HEAD_BYTES = 24 };
-enum { ROOM_BYTES = 256 << 10, ROOM_STEP = 1 << 20, ROOM_END_MAX = PASSIVE_BYTES + (4 << 20), ZEROS = 64 << 10 };
+enum {
+    ROOM_BYTES = 256 << 10,
+    ROOM_STEP = 1 << 20,
+    ROOM_END_MAX = PASSIVE_BYTES + (4 << 20),
+    ZEROS = WAL_FILE_GATHERED_MAX, /* written at once, so that no commit fails by them */
+};
 
 struct checkpoint {
     struct db db;      /* the thread's */

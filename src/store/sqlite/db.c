@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "store/damage.h"
+#include "store/sqlite/wal_file.h"
 
 static const struct {
     int op, value;
@@ -70,12 +71,13 @@ static void memory_count_off(void)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* refused, harmlessly, when SQLite is already running */
 }
 
-bool db_connect(struct db *db, const char *path, int flags, struct err *err)
+static bool connect_as(struct db *db, const char *path, int flags, bool writes, struct err *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, memory_count_off);
+    const char *vfs = writes ? wal_file_vfs() : NULL; /* after memory_count_off: it starts SQLite */
     memset(db, 0, sizeof *db);
-    if (sqlite3_open_v2(path, &db->conn, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL) != SQLITE_OK) {
+    if (sqlite3_open_v2(path, &db->conn, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, vfs) != SQLITE_OK) {
         connection_fail(db, path, err);
         db_close(db);
         return false;
@@ -90,6 +92,16 @@ bool db_connect(struct db *db, const char *path, int flags, struct err *err)
         return false;
     }
     return true;
+}
+
+bool db_connect(struct db *db, const char *path, int flags, struct err *err)
+{
+    return connect_as(db, path, flags, false, err);
+}
+
+bool db_connect_writer(struct db *db, const char *path, struct err *err)
+{
+    return connect_as(db, path, SQLITE_OPEN_READWRITE, true, err);
 }
 
 bool db_prepare(struct db *db, unsigned users, struct err *err)

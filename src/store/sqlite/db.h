@@ -23,6 +23,8 @@ struct db {
 /* db_connect: opens the file (which must exist) with hardening on, nothing prepared yet. flags: SQLITE_OPEN_READONLY or
  * _READWRITE. */
 bool db_connect(struct db *db, const char *path, int flags, struct err *err);
+/* db_connect_writer: db_connect to read and write, for a connection with synchronous = FULL (wal_file.h). */
+bool db_connect_writer(struct db *db, const char *path, struct err *err);
 bool db_prepare(struct db *db, unsigned users, struct err *err); /* SQL_FOR_ bits */
 void db_close(struct db *db);
 bool db_exec(struct db *db, enum sql_id id, struct err *err);               /* a text for exec, its rows are ignored */

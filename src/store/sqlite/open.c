@@ -71,7 +71,7 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
     bool made;
     if (!create && !file_exists(self->path))
         return err_set(err, ERR_not_found, "there is no store at %s", self->path);
-    if (!file_create(self->path, &made, err) || !db_connect(&self->db, self->path, SQLITE_OPEN_READWRITE, err) ||
+    if (!file_create(self->path, &made, err) || !db_connect_writer(&self->db, self->path, err) ||
         !schema_check(&self->db, self->path, &version, err))
         return false;
     if (version == 0 && !create)
