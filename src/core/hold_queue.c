@@ -161,7 +161,7 @@ static bool queue_load(struct slice *slice, struct hold_queue *queue)
         if (queue->asked && hold_order(&stored[i], &queue->last) <= 0)
             continue;
         const struct node *node = map_find(&slice->nodes, (uint64_t)stored[i].task);
-        if (!node || !mark_find(node->holds_removed, slice->holds_remove, &stored[i]))
+        if (!node || !mark_find(node->holds_removed, slice->holds_remove.at, &stored[i]))
             queue_put(slice, queue, &stored[i]);
     }
     queue->asked = ask;
@@ -212,10 +212,10 @@ void slice_hold_add(struct slice *slice, const struct hold *hold)
         return; /* the slice has failed */
     if (kind_queues(hold->kind))
         queue_put(slice, queue_get(slice, hold->kind, hold->key), hold);
-    if (mark_take(&node->holds_removed, slice->holds_remove, hold))
+    if (mark_take(&node->holds_removed, slice->holds_remove.at, hold))
         return; /* taken away and put back: as if nothing had been */
-    *ARENA_PUSH(slice->arena, slice->holds_add, slice->n_holds_add, slice->cap_holds_add) = *hold;
-    mark_put(slice, &node->holds_added, slice->n_holds_add - 1);
+    *ARRAY_ADD(slice->arena, slice->holds_add) = *hold;
+    mark_put(slice, &node->holds_added, slice->holds_add.n - 1);
 }
 
 void slice_hold_remove(struct slice *slice, const struct hold *hold)
@@ -225,10 +225,10 @@ void slice_hold_remove(struct slice *slice, const struct hold *hold)
         return;
     if (kind_queues(hold->kind))
         queue_take(queue_get(slice, hold->kind, hold->key), hold);
-    if (mark_take(&node->holds_added, slice->holds_add, hold))
+    if (mark_take(&node->holds_added, slice->holds_add.at, hold))
         return;
-    *ARENA_PUSH(slice->arena, slice->holds_remove, slice->n_holds_remove, slice->cap_holds_remove) = *hold;
-    mark_put(slice, &node->holds_removed, slice->n_holds_remove - 1);
+    *ARRAY_ADD(slice->arena, slice->holds_remove) = *hold;
+    mark_put(slice, &node->holds_removed, slice->holds_remove.n - 1);
 }
 
 static size_t holds_pack(struct hold *holds, size_t n)
@@ -242,8 +242,8 @@ static size_t holds_pack(struct hold *holds, size_t n)
 
 void slice_holds_pack(struct slice *slice)
 {
-    slice->n_holds_add = holds_pack(slice->holds_add, slice->n_holds_add);
-    slice->n_holds_remove = holds_pack(slice->holds_remove, slice->n_holds_remove);
+    slice->holds_add.n = holds_pack(slice->holds_add.at, slice->holds_add.n);
+    slice->holds_remove.n = holds_pack(slice->holds_remove.at, slice->holds_remove.n);
 }
 
 /* --- by task --- */
@@ -268,10 +268,10 @@ struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_
     if (!node || slice->failed)
         return NULL;
     for (size_t i = 0; i < n_stored; i++)
-        if (!mark_find(node->holds_removed, slice->holds_remove, &stored[i]))
+        if (!mark_find(node->holds_removed, slice->holds_remove.at, &stored[i]))
             *ARENA_PUSH(slice->arena, out, n, cap) = stored[i];
     for (const struct hold_mark *mark = node->holds_added; mark; mark = mark->next)
-        *ARENA_PUSH(slice->arena, out, n, cap) = slice->holds_add[mark->at];
+        *ARENA_PUSH(slice->arena, out, n, cap) = slice->holds_add.at[mark->at];
     for (size_t i = 1; i < n; i++) { /* few, and nearly sorted */
         struct hold h = out[i];
         size_t j = i;
@@ -302,9 +302,9 @@ void slice_slot_todo(struct slice *slice, int64_t slot)
         return;
     (void)slice_slot(slice, slot); /* it is compared with the others */
     queue->in_todo = true;
-    (void)ARENA_PUSH(slice->arena, slice->slots_todo, slice->n_slots_todo, slice->cap_slots_todo);
-    struct hold_queue **heap = slice->slots_todo;
-    size_t at = slice->n_slots_todo - 1;
+    (void)ARRAY_ADD(slice->arena, slice->slots_todo);
+    struct hold_queue **heap = slice->slots_todo.at;
+    size_t at = slice->slots_todo.n - 1;
     for (; at > 0 && slot_before(slice, queue, heap[(at - 1) / 2]); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = queue;
@@ -312,8 +312,8 @@ void slice_slot_todo(struct slice *slice, int64_t slot)
 
 int64_t slice_slot_next(struct slice *slice)
 {
-    struct hold_queue **heap = slice->slots_todo, *first = heap[0], *last = heap[--slice->n_slots_todo];
-    size_t at = 0, n = slice->n_slots_todo;
+    struct hold_queue **heap = slice->slots_todo.at, *first = heap[0], *last = heap[--slice->slots_todo.n];
+    size_t at = 0, n = slice->slots_todo.n;
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && slot_before(slice, heap[child + 1], heap[child]))
             child++;
@@ -328,5 +328,5 @@ int64_t slice_slot_next(struct slice *slice)
 
 int64_t slice_slot_left(const struct slice *slice, size_t i)
 {
-    return slice->slots_todo[i]->key;
+    return slice->slots_todo.at[i]->key;
 }

@@ -12,7 +12,7 @@ static void todo_add(struct slice *slice, struct node *node)
     if (node->in_todo)
         return;
     node->in_todo = true;
-    *ARENA_PUSH(slice->arena, slice->todo, slice->n_todo, slice->cap_todo) = node;
+    *ARRAY_ADD(slice->arena, slice->todo) = node;
 }
 
 void task_consider(struct slice *slice, struct node *node)
@@ -160,7 +160,7 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
     node->row.reason = because->reason;
     node->row.cause = because->cause;
     slice_node_event(slice, node, EVENT_ending, STATE_X, to, because);
-    *ARENA_PUSH(slice->arena, slice->endings, slice->n_endings, slice->cap_endings) = node;
+    *ARRAY_ADD(slice->arena, slice->endings) = node;
 }
 
 /* How many of a task's edges stand in its way, from the edges themselves. */
@@ -328,7 +328,7 @@ static void restaged_settle(struct slice *slice, struct restaged *all)
     for (size_t i = 0; i < all->n; i++)
         all->list[i]->row.waits = waits_count(slice, all->list[i]);
     for (size_t i = 0; i < all->n; i++)
-        *ARENA_PUSH(slice->arena, slice->restaged, slice->n_restaged, slice->cap_restaged) = all->list[i];
+        *ARRAY_ADD(slice->arena, slice->restaged) = all->list[i];
     for (size_t i = 0; i < all->n; i++) {
         const struct node *failed = dependency_failed(slice, all->list[i]);
         if (failed)
@@ -520,9 +520,9 @@ void task_tell_all(struct slice *slice, struct node *node)
 void slice_settle(struct slice *slice)
 {
     size_t i = 0;
-    while ((i < slice->n_todo || (slice->n_slots_todo && slice->looks_left)) && !slice->failed) {
-        if (i < slice->n_todo) {
-            struct node *node = slice->todo[i++];
+    while ((i < slice->todo.n || (slice->slots_todo.n && slice->looks_left)) && !slice->failed) {
+        if (i < slice->todo.n) {
+            struct node *node = slice->todo.at[i++];
             node->in_todo = false;
             if (!state_ended(node->row.state))
                 consider(slice, node);
@@ -532,5 +532,5 @@ void slice_settle(struct slice *slice)
             slot_admit(slice, slice_slot_next(slice));
         }
     }
-    slice->n_todo = 0;
+    slice->todo.n = 0;
 }

@@ -140,7 +140,7 @@ void slice_touch(struct slice *slice, struct node *node)
 
 void slice_event(struct slice *slice, const struct event *event)
 {
-    struct event *e = ARENA_PUSH(slice->arena, slice->events, slice->n_events, slice->cap_events);
+    struct event *e = ARRAY_ADD(slice->arena, slice->events);
     *e = *event;
 }
 
@@ -197,7 +197,7 @@ void slice_fresh(struct slice *slice, struct node *node)
     if (node->in_fresh)
         return;
     node->in_fresh = true;
-    *ARENA_PUSH(slice->arena, slice->fresh, slice->n_fresh, slice->cap_fresh) = node;
+    *ARRAY_ADD(slice->arena, slice->fresh) = node;
 }
 
 void slice_move(struct slice *slice, struct node *node, enum task_state to, const struct because *because)
@@ -297,14 +297,14 @@ static struct edge *edge_of_waiter(struct slice *slice, struct node *waiter, con
 /* The edge in edges_changed; NULL: this turn hasn't changed it. */
 static struct edge *edge_changed(struct slice *slice, const struct edge *edge)
 {
-    const struct edge_mark *mark = slice->n_edges_changed ? edge_indexed(&slice->changed, edge) : NULL;
-    return mark ? &slice->edges_changed[mark->at] : NULL;
+    const struct edge_mark *mark = slice->edges_changed.n ? edge_indexed(&slice->changed, edge) : NULL;
+    return mark ? &slice->edges_changed.at[mark->at] : NULL;
 }
 
 /* Flags of stored edges that this turn has changed already. */
 static void edges_patch(struct slice *slice, struct edge *edges, size_t n)
 {
-    for (size_t i = 0; i < n && slice->n_edges_changed; i++) {
+    for (size_t i = 0; i < n && slice->edges_changed.n; i++) {
         const struct edge *changed = edge_changed(slice, &edges[i]);
         if (changed)
             edges[i].flags = changed->flags;
@@ -458,9 +458,9 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
         *ARENA_PUSH(slice->arena, pred->outs, pred->n_outs, pred->cap_outs) = edge;
     else
         *ARENA_PUSH(slice->arena, pred->outs_new, pred->n_outs_new, pred->cap_outs_new) = edge;
-    *ARENA_PUSH(slice->arena, slice->edges_new, slice->n_edges_new, slice->cap_edges_new) = edge;
+    *ARRAY_ADD(slice->arena, slice->edges_new) = edge;
     if (!waiter->edges_from)
-        waiter->edges_from = slice->n_edges_new;
+        waiter->edges_from = slice->edges_new.n;
     waiter->row.ins++;
     pred->row.out++;
     if (kind != EDGE_CANCELS && slice_edge_open(slice, &edge, pred))
@@ -504,11 +504,11 @@ static const struct edge *edge_find(
 static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key)
 {
     /* mostly they were added one after the other */
-    size_t from = waiter->edges_from ? waiter->edges_from - 1 : slice->n_edges_new;
+    size_t from = waiter->edges_from ? waiter->edges_from - 1 : slice->edges_new.n;
     struct edge *in = edge_of_waiter(slice, waiter, &key);
     struct edge *out = edge_in(slice, &slice->outs_at, &pred->outs_indexed, pred->outs, 0, pred->n_outs, &key);
     struct edge *made =
-        edge_in(slice, &slice->new_at, &slice->new_indexed, slice->edges_new, from, slice->n_edges_new, &key);
+        edge_in(slice, &slice->new_at, &slice->new_indexed, slice->edges_new.at, from, slice->edges_new.n, &key);
     if (in)
         in->flags = key.flags;
     if (out)
@@ -522,8 +522,8 @@ static void edge_change(struct slice *slice, struct node *waiter, struct node *p
         made->flags = key.flags;
         return;
     }
-    edge_index(slice, &slice->changed, &key, slice->n_edges_changed);
-    *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
+    edge_index(slice, &slice->changed, &key, slice->edges_changed.n);
+    *ARRAY_ADD(slice->arena, slice->edges_changed) = key;
 }
 
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)

@@ -77,21 +77,16 @@ struct slice {
 
     struct map nodes, lanes, slots; /* node, lane copy, slot copy by id (slot and lane ids + 1: 0 is a lane) */
     struct map queues;              /* holds by (kind, key), as far as they were read or changed (hold_queue.c) */
-    struct node **fresh;            /* nodes that became P, or another kind of P, in this turn */
-    size_t n_fresh, cap_fresh;
-    struct node **endings; /* executing nodes that are now to end */
-    size_t n_endings, cap_endings;
+    ARRAY(struct node *) fresh;     /* nodes that became P, or another kind of P, in this turn */
+    ARRAY(struct node *) endings;   /* executing nodes that are now to end */
 
     /* nodes that had ended and were taken back to S: those with the archive's lock queue for it anew */
-    struct node **restaged;
-    size_t n_restaged, cap_restaged;
+    ARRAY(struct node *) restaged;
 
-    struct node **todo; /* work of slice_settle: ended nodes to propagate, waiting ones to consider */
-    size_t n_todo, cap_todo;
+    ARRAY(struct node *) todo; /* work of slice_settle: ended nodes to propagate, waiting ones to consider */
     /* slots that may have room for a waiter, each once, by name; what is left of them when the looks are used up is the
      * next turn's */
-    struct hold_queue **slots_todo;
-    size_t n_slots_todo, cap_slots_todo;
+    ARRAY(struct hold_queue *) slots_todo;
     size_t looks_left; /* waiters that this turn may still admit or send away, and slots that it may look at in vain */
     /* edges along which this turn may still tell of ends; who isn't told is the next turns' (HOLD_telling) */
     size_t tells_left;
@@ -100,12 +95,11 @@ struct slice {
     /* A hash of an edge -> where it stands, of long lists that were searched (slice.c); `changed`: in edges_changed. */
     struct map changed, ins_at, outs_at, new_at;
     size_t new_indexed;
-    struct edge *edges_new, *edges_changed;
-    size_t n_edges_new, cap_edges_new, n_edges_changed, cap_edges_changed;
-    struct hold *holds_add, *holds_remove;
-    size_t n_holds_add, cap_holds_add, n_holds_remove, cap_holds_remove;
-    struct event *events;
-    size_t n_events, cap_events;
+    ARRAY(struct edge) edges_new;
+    ARRAY(struct edge) edges_changed;
+    ARRAY(struct hold) holds_add;
+    ARRAY(struct hold) holds_remove;
+    ARRAY(struct event) events;
 
     struct err *err;
     bool failed;

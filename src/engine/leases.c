@@ -323,8 +323,8 @@ void leases_commit(struct turn *turn)
     }
     if (turn->attempt_list.n)
         pthread_mutex_unlock(&engine->heard_lock);
-    for (size_t i = 0; i < turn->slice->n_endings; i++) {
-        struct node *node = turn->slice->endings[i];
+    for (size_t i = 0; i < turn->slice->endings.n; i++) {
+        struct node *node = turn->slice->endings.at[i];
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);
         if (live && !PLANT(cancel_untold))
             live->ending = node->row.ending;

@@ -65,7 +65,7 @@ void seals_note(struct turn *turn)
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     int64_t due = seals_next(engine);
-    if (due == INT64_MAX || turn->narrow.is || turn->slice->failed || (!turn->slice->n_events && due > turn->boot))
+    if (due == INT64_MAX || turn->narrow.is || turn->slice->failed || (!turn->slice->events.n && due > turn->boot))
         return;
     size_t max = engine->on_loop ? SEALS_ON_LOOP : SEALS_MAX;
     turn->sealed_seen = ARENA_ARRAY(turn->arena, struct log_sealed, max);

@@ -77,7 +77,7 @@ static void returns_run(struct turn *turn, struct hold *holds, size_t most)
         waiters_expect(turn, holds, n);
     }
     for (size_t i = 0; i < n && !slice->failed; i++) {
-        size_t from = slice->n_restaged;
+        size_t from = slice->restaged.n;
         struct node *node = slice_find(slice, holds[i].task);
         if (node)
             task_return_rest(slice, node);

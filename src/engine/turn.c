@@ -162,10 +162,10 @@ static bool holds_next(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     bool touched = engine->backlog->next_time <= turn->wall;
-    for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++)
-        touched = turn->slice->holds_add[i].kind == HOLD_time;
-    for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++)
-        touched = turn->slice->holds_remove[i].kind == HOLD_time;
+    for (size_t i = 0; i < turn->slice->holds_add.n && !touched; i++)
+        touched = turn->slice->holds_add.at[i].kind == HOLD_time;
+    for (size_t i = 0; i < turn->slice->holds_remove.n && !touched; i++)
+        touched = turn->slice->holds_remove.at[i].kind == HOLD_time;
     if (!touched || !duty_acts(turn, DUTY_timers))
         return true;
     if (PLANT(wake_forgotten))
@@ -256,10 +256,10 @@ static void changes_slice(struct turn *turn)
     struct changes *c = &turn->changes;
     const struct slice *slice = turn->slice;
     slice_holds_pack(turn->slice);
-    c->edges_new.at = slice->edges_new, c->edges_new.n = slice->n_edges_new;
-    c->edges_changed.at = slice->edges_changed, c->edges_changed.n = slice->n_edges_changed;
-    c->holds_add.at = slice->holds_add, c->holds_add.n = slice->n_holds_add;
-    c->holds_remove.at = slice->holds_remove, c->holds_remove.n = slice->n_holds_remove;
+    c->edges_new.at = slice->edges_new.at, c->edges_new.n = slice->edges_new.n;
+    c->edges_changed.at = slice->edges_changed.at, c->edges_changed.n = slice->edges_changed.n;
+    c->holds_add.at = slice->holds_add.at, c->holds_add.n = slice->holds_add.n;
+    c->holds_remove.at = slice->holds_remove.at, c->holds_remove.n = slice->holds_remove.n;
 }
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)
@@ -295,14 +295,14 @@ bool turn_commit(struct turn *turn, struct err *err)
     c->out_head = &committed;
     if (turn->narrow.is && !changes_narrow(turn))
         return false;
-    if (!slice->n_events && changes_tagged(c))
+    if (!slice->events.n && changes_tagged(c))
         slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
-    if (slice->n_events) {
+    if (slice->events.n) {
         c->turn = slice->turn;
         c->head.turn += !turn->narrow.is;
-        c->head.seq += (int64_t)slice->n_events;
+        c->head.seq += (int64_t)slice->events.n;
         c->head.time = c->time;
-        pack_events(&events, slice->events, slice->n_events);
+        pack_events(&events, slice->events.at, slice->events.n);
         c->events = buf_str(&events);
     }
     if (!turn->narrow.is)
@@ -363,7 +363,7 @@ static void turn_count(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     atomic_fetch_add(&engine->tally->commits, 1);
-    atomic_fetch_add(&engine->tally->events, turn->slice->n_events);
+    atomic_fetch_add(&engine->tally->events, turn->slice->events.n);
     atomic_fetch_add(&engine->tally->granted, turn->n_granted);
     atomic_fetch_add(&engine->tally->finished, turn->n_finished);
     atomic_fetch_add(&engine->tally->lost, turn->n_lost);

@@ -123,7 +123,7 @@ void admits_note(struct world *w, bool plain)
 {
     const struct engine *engine = w->at->engine;
     size_t left = 0;
-    for (size_t i = 0; i < engine->slice.n_slots_todo; i++)
+    for (size_t i = 0; i < engine->slice.slots_todo.n; i++)
         /* else nobody is in it any more */
         left += map_find(&engine->cache->slots, (uint64_t)slice_slot_left(&engine->slice, i)) != NULL;
     w->admits_due = engine->slots->left.n > 0 || (!plain && left > 0);

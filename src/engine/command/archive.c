@@ -382,7 +382,7 @@ void archive_lock_again(struct turn *turn, struct node *node)
 
 void locks_again(struct turn *turn, size_t from, const struct node *except)
 {
-    for (size_t i = from; i < turn->slice->n_restaged; i++)
-        if (turn->slice->restaged[i] != except)
-            archive_lock_again(turn, turn->slice->restaged[i]);
+    for (size_t i = from; i < turn->slice->restaged.n; i++)
+        if (turn->slice->restaged.at[i] != except)
+            archive_lock_again(turn, turn->slice->restaged.at[i]);
 }

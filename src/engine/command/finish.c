@@ -23,7 +23,7 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
 {
     struct because why = { .actor = because->actor, .reason = STR("a late result") };
     if (node->row.state == STATE_F) {
-        size_t from = turn->slice->n_restaged;
+        size_t from = turn->slice->restaged.n;
         heirs_finish(turn, node);
         circles_cut(turn->slice, node);
         task_restage(turn->slice, node, &why);

@@ -113,7 +113,7 @@ void command_retry(struct turn *turn, struct command *command)
         return;
     struct because because =
         because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
-    size_t from = turn->slice->n_restaged;
+    size_t from = turn->slice->restaged.n;
     task_restage(turn->slice, node, &because);
     locks_again(turn, from, NULL);
     command->status = 200;

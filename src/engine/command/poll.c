@@ -571,8 +571,8 @@ static struct supply *supply_of(struct turn *turn, int64_t class_id)
 /* What became pending since the last look goes to its class, each once, however many classes are asked for. */
 static void supplies_fresh(struct turn *turn)
 {
-    for (; turn->claims.n_supplied < turn->slice->n_fresh; turn->claims.n_supplied++) {
-        struct node *node = turn->slice->fresh[turn->claims.n_supplied];
+    for (; turn->claims.n_supplied < turn->slice->fresh.n; turn->claims.n_supplied++) {
+        struct node *node = turn->slice->fresh.at[turn->claims.n_supplied];
         struct supply *supply = node->row.state == STATE_P ? supply_of(turn, node->row.class_id) : NULL;
         if (supply && !supply->asked)
             *ARENA_PUSH(turn->arena, supply->fresh, supply->n_fresh, supply->cap_fresh) = node;
@@ -812,8 +812,8 @@ void claims_run(struct turn *turn)
     /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
     size_t fresh = 0;
     struct fresh_classes classes = { 0 };
-    for (size_t i = 0; i < turn->slice->n_fresh; i++) {
-        const struct task *row = &turn->slice->fresh[i]->row;
+    for (size_t i = 0; i < turn->slice->fresh.n; i++) {
+        const struct task *row = &turn->slice->fresh.at[i]->row;
         if (row->state != STATE_P)
             continue;
         fresh++;
@@ -860,8 +860,8 @@ static bool has_news(const struct command *poll)
 void polls_settle(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    for (size_t i = 0; i < turn->slice->n_endings; i++) { /* cancels for jobs whose executor listens now */
-        struct node *node = turn->slice->endings[i];
+    for (size_t i = 0; i < turn->slice->endings.n; i++) { /* cancels for jobs whose executor listens now */
+        struct node *node = turn->slice->endings.at[i];
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);
         struct known_executor *known =
             live ? map_find(&engine->cache->executors, (uint64_t)live->attempt.executor) : NULL;

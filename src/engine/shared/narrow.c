@@ -245,11 +245,11 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
         return;                                                    /* nothing was written */
     bool alone = head->commit == engine->shared->taken.commit + 1; /* nobody else has committed meanwhile */
     engine->shared->own = turn->narrow.own;
-    engine->shared->own.turn += turn->slice->n_events > 0;
+    engine->shared->own.turn += turn->slice->events.n > 0;
     if (alone)
         engine->shared->taken = *head;
     engine->shared->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
-    engine->shared->own_events = (int64_t)turn->slice->n_events;
+    engine->shared->own_events = (int64_t)turn->slice->events.n;
     engine->head = *head;
     for (size_t i = 0; i < turn->changes.counts.n; i++) {
         struct known_executor *known =

@@ -124,7 +124,7 @@ static void test_an_end_takes_a_new_kind_away(void **state)
     task_stop(&slice, node, STATE_T, &(struct because){ .actor = STR("somebody") });
     assert_int_equal(node->row.holds, 0);
     slice_holds_pack(&slice);
-    assert_int_equal(slice.n_holds_add, 0);
+    assert_int_equal(slice.holds_add.n, 0);
     slice_release(&slice);
     arena_release(&arena);
 }
