@@ -1,7 +1,7 @@
 /* map: hash tables from numbers (map) and from strings (smap) to pointers.
  *
  * Owns its arrays, never keys or values. Entries stand in order of insertion; an index of entry numbers (open
- * addressing, linear steps, at most half full) finds them. An entry that was taken stays as a hole, which the index
+ * addressing, linear steps, at most half full) finds them. A removed entry stays as a hole, which the index
  * still names so that the steps go on; holes are squeezed out when the entries array is full. Up to eight entries there
  * is no index at all.
  *

@@ -1,9 +1,9 @@
 /* map: hash tables from numbers (map) and from strings (smap) to pointers.
  *
- * Order of iteration is the order of insertion, so that the same input gives the same output. Keys of smap are views:
- * the caller keeps them alive while they are in (a put that replaces takes the new view too). Entries may be taken, not
- * put, while walking with _EACH. Clearing costs what was in. The zero value is an empty table. Memory: malloc, given
- * back by _release. */
+ * Order of iteration is the order of insertion, so that the same input gives the same output. Keys of smap are
+ * views: the caller keeps them alive while they are in the table (a put that replaces an entry stores the new
+ * view). Entries may be removed, not added, while walking with _EACH. Clearing costs the number of entries. The
+ * zero value is an empty table. Memory: malloc, given back by _release. */
 #ifndef WEIR_BASE_MAP_H
 #define WEIR_BASE_MAP_H
 

@@ -1,4 +1,4 @@
-/* str: a view of bytes that somebody else owns.
+/* str: a view of bytes that another object owns.
  *
  * Owns nothing; str_dup, str_dupz and str_fmt copy into the caller's arena, str_keep onto the heap. Promises to read
  * only within the view. Nothing here fails but the number readers, which say so. */

@@ -1,4 +1,4 @@
-/* str: a view of bytes that somebody else owns.
+/* str: a view of bytes that another object owns.
  *
  * A str is never NUL-terminated by promise; print it with "%.*s", STR_ARG(s). The zero value is the empty string.
  * Nothing here allocates but str_dup and str_dupz, which take their memory from the arena given. */

@@ -14,7 +14,7 @@ struct when_text when_format(int64_t ms);       /* 2026-11-15T05:46:00.123Z */
 bool when_parse(struct str s, int64_t *out_ms); /* RFC 3339 with any offset; years 1970 to 9999 */
 /* 250ms 90s 15m 2h 7d; a unit is required; sums such as 1h30m too, larger first */
 bool duration_parse(struct str s, int64_t *out_ms);
-/* exact, in one unit, taken back by duration_parse: 90s, 15m, 1500ms */
+/* exact, in one unit, read back by duration_parse: 90s, 15m, 1500ms */
 struct when_text duration_format(int64_t ms);
 struct when_text duration_human(int64_t ms);        /* rounded down to what one looks at: 1m 30s, 2h 5m, 1.5s, 340ms */
 bool size_parse(struct str s, uint64_t *out_bytes); /* 64KiB 10MiB 1GiB 512B; a unit is required */

@@ -79,7 +79,7 @@ static bool client_set_server(struct client *client, const char *server, struct 
     return true;
 }
 
-/* client_set_files: the library reads them at each connection; what is wrong with them is told here, before. */
+/* client_set_files: libcurl reads the files at each connection; checking them here gives a clear error first. */
 static bool client_set_files(struct client *client, const struct client_config *config, struct err *err)
 {
     if (!str_starts(str_of(client->base), STR("https://")))
@@ -262,7 +262,7 @@ bool client_stream(struct client *client, const char *method, const char *path, 
 
 /* --- on the loop --- */
 
-/* client_settle: takes down what has ended and tells its owner. */
+/* client_settle: removes requests that have ended and calls their `done`. */
 static void client_settle(struct client *client)
 {
     ASSERT(!client->in_done);
@@ -286,7 +286,7 @@ static void client_settle(struct client *client)
         client_close(client);
 }
 
-/* client_sweep: takes down what was cancelled from inside libcurl. */
+/* client_sweep: removes requests that were cancelled from inside libcurl. */
 static void client_sweep(struct client *client)
 {
     client->any_cancelled = false;

@@ -23,7 +23,7 @@ struct client {
     struct list open;
     CURL *pool[CLIENT_POOL_MAX];
     size_t n_pool;
-    bool in_curl, any_cancelled; /* libcurl is on the stack: no handle may be taken down, only marked */
+    bool in_curl, any_cancelled; /* libcurl is on the stack: no handle may be removed, only marked */
     bool in_done, closed;        /* a `done` is on the stack: client_close waits for its return */
 };
 

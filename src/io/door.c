@@ -1,8 +1,8 @@
 /* door: listening sockets, accepted one by one on the loop (see door.h).
  *
- * A unix socket file is only replaced when nobody answers behind it, and only removed when it is still the one we made.
+ * A unix socket file is replaced only when no process listens on it, and removed only when it is still ours.
  *
- * Faults at opening are told in the operator's words; faults while accepting never stop the server. */
+ * Errors at opening name what the operator configured; errors while accepting never stop the server. */
 #include "io/door.h"
 
 #include <errno.h>
@@ -68,7 +68,8 @@ static void door_on_rested(struct loop_timer *timer)
         loop_add(door->loop, &door->local.watch, EPOLLIN);
 }
 
-/* door_accept_last: out of descriptors: gives up the reserve, so that the caller can be told, and takes it back. */
+/* door_accept_last: out of descriptors: uses the reserved one to answer a client with a refusal, then reserves it
+ * again. */
 static void door_accept_last(struct door *door, int listening)
 {
     if (door->reserve >= 0) {
@@ -207,7 +208,7 @@ static bool door_open_tcp(struct door *door, const char *address, bool tls, stru
     return true;
 }
 
-/* socket_clear: removes a socket file that nobody listens behind. */
+/* socket_clear: removes a socket file that no process listens on. */
 static bool socket_clear(const struct sockaddr_un *at, struct err *err)
 {
     struct stat st;
@@ -240,7 +241,7 @@ static bool door_open_local(struct door *door, const char *path, struct err *err
     if (fd < 0)
         return err_set(err, ERR_io, "can't make a socket: %s", strerrordesc_np(errno));
     struct stat st;
-    /* Nobody can connect before listen: the mode is right by then. */
+    /* No client can connect before listen, and the mode is set before. */
     if (bind(fd, (const struct sockaddr *)&at, sizeof at) != 0 || chmod(path, 0600) != 0 || lstat(path, &st) != 0 ||
         listen(fd, DOOR_BACKLOG) != 0) {
         err_set(

@@ -1,9 +1,9 @@
-/* drain: sees refused connections out (see door.h): reads what still comes, and throws it away, until the client
+/* drain: refused connections (see door.h): reads and discards the bytes that still come until the client
  * closes.
  *
  * At most DRAIN_MAX at a time, each for DRAIN_MS and DRAIN_BYTES: an attacker gains nothing by coming here.
  *
- * Nothing here can fail in a way that anybody would want to know. */
+ * No failure here concerns a caller. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>

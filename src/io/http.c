@@ -1,9 +1,9 @@
-/* http: the server: who comes in, who has waited too long, who is to be seen to before the loop sleeps (see
- * http_connection.h).
+/* http: the server: accepts connections, ends those that waited too long, and runs those that are due before the loop
+ * sleeps (see http_connection.h).
  *
  * A connection is watched once, edge by edge, from its first byte to its last: an answer of a later turn costs no
- * system call but its own sending. Every wait of a client's making has a clock: a list in the order of beginning and
- * one timer for all of it.
+ * system call but its own sending. Every wait that a client can cause has a deadline: per kind of wait a list in
+ * the order of their start, and one timer for all.
  *
  * Faults of a client end its connection, after a problem+json where the protocol still has room for one. */
 #include "io/http.h"
@@ -82,7 +82,7 @@ void http_connection_close(struct http_connection *connection)
         wire->fd = -1;
         wire->stuck = false;
         http_connection_clock(connection, NULL);
-        /* What waits to be sent waits for nobody. */
+        /* Bytes that wait to be sent have no receiver any more. */
         buf_release(&connection->out);
         connection->out_sent = 0;
         connection->chunk = SIZE_MAX;
@@ -224,7 +224,7 @@ static void clock_run(struct http_server *server, struct list *clock, void (*lat
         if (deadline <= now) {
             http_connection_clock(connection, NULL);
             late(connection);
-            after = clock->first; /* a caller that was told may have changed others' clocks */
+            after = clock->first; /* the callback may have changed the list */
             continue;
         }
         next = deadline < next ? deadline : next;
@@ -284,8 +284,8 @@ static void dead_free(struct http_server *server)
         connection_free(CONTAINER_OF(node, struct http_connection, due));
 }
 
-/* http_before_wait: once around those that are due; who becomes due by that comes in the next iteration, which doesn't
- * wait. */
+/* http_before_wait: runs each connection that is due once; one that becomes due meanwhile runs in the next
+ * iteration, before which the loop doesn't sleep. */
 static int64_t http_before_wait(void *owner)
 {
     struct http_server *server = owner;

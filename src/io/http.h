@@ -70,8 +70,8 @@ void http_answer(
     struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
 
 /* A stream: begun once, then fed; bytes are sent as they come (chunked). http_stream_end closes it properly.
- * http_stream_pending: bytes not yet taken by the client, so that a slow reader can be paused; `drained` is called when
- * it falls to 0. */
+ * http_stream_pending: bytes that the client hasn't read yet, so that a slow reader can be paused; `drained` is
+ * called when it falls to 0. */
 void http_stream_begin(
     struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *));
 /* before http_stream_begin */

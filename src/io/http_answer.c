@@ -82,7 +82,7 @@ static void out_add(struct http_connection *connection, struct str bytes)
     buf_add_str(&connection->out, bytes);
 }
 
-/* parts_send: what waits, then these two; what isn't taken waits. */
+/* parts_send: sends waiting bytes, then head and body; bytes that the kernel doesn't accept wait. */
 static void parts_send(struct http_connection *connection, struct str head, struct str body)
 {
     struct wire *wire = &connection->wire;

@@ -18,13 +18,13 @@ struct http_chunked { /* zero: at the beginning */
 };
 
 /* http_chunked_read: takes *out_used of the bytes, up to and with one piece of the body (empty: none was reached).
- * HTTP_MORE: go on with the rest, or wait for more. chunked->left tells early how much is announced. HTTP_BAD: err says
- * why. */
+ * HTTP_MORE: go on with the rest, or wait for more. chunked->left has the announced size as soon as it is read.
+ * HTTP_BAD: err says why. */
 enum http_step http_chunked_read(struct http_chunked *chunked, const char *bytes, size_t len, size_t *out_used,
     struct str *out_piece, struct err *err);
 
 /* Writing: a chunk is opened with room for its size, filled with buf_add, and closed, which fills the size in. *open:
- * where it begins, SIZE_MAX: none is open. An empty chunk would be the end of all: it is taken back. */
+ * where it begins, SIZE_MAX: none is open. Closing an empty chunk removes it: on the wire it would end the body. */
 void http_chunk_open(struct buf *out, size_t *open);
 void http_chunk_close(struct buf *out, size_t *open);
 #define HTTP_CHUNK_LAST "0\r\n\r\n"

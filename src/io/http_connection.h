@@ -19,11 +19,11 @@ enum { HTTP_PAGE_BYTES = 16 * 1024, HTTP_CHUNK_ROOM = 4 * 1024, HTTP_PAGE_MAX = 
 
 enum http_phase {
     HTTP_HEAD,     /* between requests, or reading a head */
-    HTTP_BODY,     /* head taken */
+    HTTP_BODY,     /* the head is read */
     HTTP_SERVING,  /* the caller owes an answer */
     HTTP_STREAM,   /* the caller owes bytes, and an end */
-    HTTP_ANSWERED, /* the rest is ours */
-    HTTP_DEAD      /* closed, nobody owes anything */
+    HTTP_ANSWERED, /* the answer is complete, and being sent */
+    HTTP_DEAD      /* closed, no answer is owed */
 };
 
 /* Where a request is read and lives; a connection that waits for its next request has none. */
@@ -45,7 +45,7 @@ struct http_connection {
     bool ended;     /* the client sends no more, or not even reads */
     bool running;   /* inside http_connection_run */
     bool closing;   /* after this answer */
-    bool refused;   /* closing with bytes that nobody reads */
+    bool refused;   /* closing, with bytes of the client that aren't read */
     bool head_only; /* HEAD: no body goes out */
     bool in_place;  /* the body is in the page */
     bool peer_asked, params_read, drain_owed, overflowed;
@@ -56,7 +56,7 @@ struct http_connection {
     struct http_page *page;
     size_t after; /* where the next request begins in the page, once the body is whole */
     struct http_chunked chunked;
-    struct buf body; /* of those that don't stay in the page */
+    struct buf body; /* a body too large for the page, or chunked */
     struct buf out;
     size_t out_sent, chunk; /* chunk: see http_chunk_open */
     void (*drained)(struct http_request *);
@@ -91,7 +91,7 @@ void http_connection_due(struct http_connection *connection);
 void http_connection_clock(struct http_connection *connection, struct list *clock); /* NULL: none */
 void http_connection_watch(struct http_connection *connection);                     /* for what its wire wants now */
 void http_connection_close(struct http_connection *connection);
-/* http_connection_lose: the client is gone. A caller that waits for this is told; one that doesn't still owes its
+/* http_connection_lose: the client is gone. Calls `gone` if the caller has set it; else the caller still owes its
  * answer. */
 void http_connection_lose(struct http_connection *connection);
 

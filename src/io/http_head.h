@@ -2,7 +2,7 @@
  * no allocation.
  *
  * http_head_begin, then http_head_read again and again with all the bytes there are so far, from the request's first
- * one on. What has been looked at once isn't looked at again, and nothing is copied: places are offsets into those
+ * one on. No byte is read twice, and nothing is copied: places are offsets into those
  * bytes, which may move between two calls. A fault is found at the byte that makes it one, so in which pieces the bytes
  * came makes no difference.
  *

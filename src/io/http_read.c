@@ -4,7 +4,7 @@
  * elsewhere, in a buffer that grows with what really came. While a request is served nothing is read: what the client
  * sends meanwhile waits in the kernel.
  *
- * Faults of a client are answered once, with a problem+json, and end its connection: nothing behind them is looked at.
+ * Faults of a client are answered once, with a problem+json, and end its connection: nothing behind them is read.
  */
 #include <errno.h>
 #include <string.h>

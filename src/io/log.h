@@ -9,8 +9,8 @@
 
 enum log_level { LOG_DEBUG_, LOG_INFO_, LOG_WARN_, LOG_ERROR_ };
 void log_set_level(enum log_level level);
-/* log_bound: stderr is the file `path`, which nobody else writes to: beyond bytes_max it becomes PATH.1, in place of an
- * older one, and a new one is begun. */
+/* log_bound: stderr is the file `path`, which no other process writes to: when it exceeds bytes_max it is renamed to
+ * PATH.1, replacing an older one, and a new file is begun. */
 void log_bound(const char *path, size_t bytes_max);
 void log_debug(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_event(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

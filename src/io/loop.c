@@ -42,7 +42,7 @@ struct loop_trap {
 struct loop {
     int epoll;
     bool running, stopping;
-    bool again;  /* somebody has work for a hook: no sleep before it was called */
+    bool again;  /* a hook has work: it is called before the loop sleeps */
     int64_t now; /* 0: not inside an iteration */
     struct heap timers;
     struct loop_fd wake_watch, signal_watch;

@@ -29,8 +29,8 @@ void loop_add(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events); 
 void loop_change(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events);
 /* safe inside callbacks; the fd stays open */
 void loop_remove(struct loop *loop, struct loop_fd *watch);
-/* loop_close: closes a descriptor that is, or was, watched. A plain close doesn't end the watch while a child that is
- * just being started has the descriptor too, and afterwards nobody can. */
+/* loop_close: closes a descriptor that is, or was, watched. A plain close doesn't end the watch while a child
+ * between fork and exec has the descriptor too, and afterwards the watch can't be removed. */
 void loop_close(struct loop *loop, int fd);
 /* absolute, clock_boot_ms; moves an armed one */
 void loop_arm(struct loop *loop, struct loop_timer *timer, int64_t boot_ms);

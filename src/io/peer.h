@@ -1,7 +1,7 @@
 /* peer: which user is at the other end of a local connection.
  *
  * Unix sockets: the kernel's credentials of the time of connect. Loopback TCP: the owner of the other end in the
- * kernel's socket table. An end that nobody holds open any more has no owner: the kernel would show it as root's, so it
+ * kernel's socket table. An end that no process holds open has no owner: the kernel would show it as root's, so it
  * counts as unknown. */
 #ifndef WEIR_IO_PEER_H
 #define WEIR_IO_PEER_H

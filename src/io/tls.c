@@ -1,10 +1,10 @@
 /* tls: PEM files into a context of OpenSSL (see tls.h).
  *
- * Everything that can be wrong with the files is found here, before anybody connects, and told with the file's name. A
- * new context is made for each reload: the old one is in force until the new one is whole, and lives as long as a
- * connection uses it.
+ * Everything that can be wrong with the files is found here, before the first connection, and reported with the file's
+ * name. A new context is made for each reload: the old one is in force until the new one is whole, and lives as long
+ * as a connection uses it.
  *
- * Faults of the library are told by its own short reason, with what we know about it before. */
+ * Errors of the library are reported by its own short reason, after what we know about them. */
 #include "io/tls.h"
 
 #include <errno.h>
@@ -106,8 +106,8 @@ static bool context_load_client_ca(SSL_CTX *context, const char *path, struct er
     }
     SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    /* A resumed session would be taken without a look at the certificate, also when that has expired since: each
-     * connection shows it. */
+    /* A resumed session would be accepted without checking the certificate, even one that has expired since: every
+     * connection must show it. */
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     ASSERT(SSL_CTX_set_num_tickets(context, 0) == 1);

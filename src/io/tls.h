@@ -34,13 +34,13 @@ bool tls_reload(struct tls *tls, const struct tls_config *config, struct err *er
 bool tls_look(struct tls *tls, int64_t wall);
 void tls_close(struct tls *tls); /* open connections live on */
 
-/* wire_open_tls: the server's side of a connection that was just accepted. The handshake happens inside `read`, under
- * the deadline of whoever reads. A client that begins in plain text makes `read` fail once with EPROTOTYPE; the wire is
- * a plain one from then on, with nothing read, so that the client can be told. Any other breach is EPROTO; the client
- * has been sent an alert then. */
+/* wire_open_tls: the server's side of a connection that was just accepted. The handshake happens inside `read`,
+ * under the reader's deadline. A client that begins in plain text makes `read` fail once with EPROTOTYPE; the wire
+ * is a plain one from then on, with nothing read, so that the client gets an answer. Any other breach is EPROTO;
+ * the client has been sent an alert then. */
 void wire_open_tls(struct wire *wire, int fd, struct tls *tls); /* tls outlives the wire */
 
-/* wire_tls_busy: tells a client that isn't let in, as far as that goes without a handshake. fd stays open. */
+/* wire_tls_busy: sends a TLS alert to a client that is refused before the handshake. fd stays open. */
 void wire_tls_busy(int fd);
 
 #endif

@@ -18,7 +18,7 @@ struct wire_ops {
     /* read: bytes that came; 0: the other side sends no more; -1 and errno (EAGAIN: nothing now). *out_more is false
      * when another read gives nothing before the descriptor is ready again. */
     ssize_t (*read)(struct wire *wire, void *to, size_t room, bool *out_more);
-    /* writev: how many bytes of the 1 to WIRE_PARTS_MAX parts were taken, at least one; -1 and errno (EAGAIN: none
+    /* writev: how many bytes of the 1 to WIRE_PARTS_MAX parts were accepted, at least one; -1 and errno (EAGAIN: none
      * now). Never raises SIGPIPE. */
     ssize_t (*writev)(struct wire *wire, const struct iovec *parts, int n_parts);
     uint32_t (*wants)(const struct wire *wire); /* the epoll events to wait for, after what read and writev said last */
@@ -28,7 +28,7 @@ struct wire_ops {
 struct wire {
     const struct wire_ops *ops;
     int fd;        /* -1: closed */
-    bool stuck;    /* the last writev was not taken whole; cleared by the owner when EPOLLOUT comes */
+    bool stuck;    /* the last writev was not accepted whole; cleared by the owner when EPOLLOUT comes */
     void *session; /* of ops */
 };
 

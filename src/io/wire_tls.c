@@ -1,9 +1,9 @@
 /* wire_tls: TLS behind the port of wire.h, the server's side (see tls.h).
  *
  * The library reads and writes through a BIO of our own, so that no write raises SIGPIPE and we know whether the kernel
- * had more. What is given to writev goes out in records of up to 16 KiB, small parts gathered into one. A record that
- * the kernel didn't take whole is the library's: its bytes aren't counted as taken, and the owner gives the same ones
- * again, as the port wants it.
+ * had more. What is given to writev goes out in records of up to 16 KiB, small parts gathered into one. While the
+ * kernel has accepted only a part of a record, its bytes don't count as written, and the owner passes the same bytes
+ * again, as the port demands.
  *
  * A breach of the protocol is EPROTO, after the library's alert; the connection can only be closed then. */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* conf: all settings in one table; each gets its value from the first source that has one.
  *
  * Owns the names of the settings, their defaults and their precedence. It promises that every fault of every source is
- * told in one go, and that conf_show prints what is in force. It fails by diagnostics. */
+ * reported in one run, and that conf_show prints the values in force. It fails by diagnostics. */
 #include "text/conf.h"
 
 #include <string.h>
@@ -195,7 +195,7 @@ static const struct doc_node *option_find(struct load *load, size_t i, struct st
     return all;
 }
 
-/* default_text: what holds when nobody says anything; made from other values where the table has none. */
+/* default_text: the value when no source has one; derived from other values where the table has none. */
 static struct str default_text(struct load *load, const struct conf_setting *setting)
 {
     const struct conf_input *input = load->input;

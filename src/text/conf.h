@@ -30,7 +30,7 @@ struct conf_input {
 enum conf_origin { CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_OPTION };
 
 #define CONF_SETTINGS_MAX 48
-#define CONF_GRACE_DEFAULT "10s"                /* of every executor, whoever starts it */
+#define CONF_GRACE_DEFAULT "10s"                /* of every executor, however it was started */
 #define CONF_FILE_DEFAULT "/etc/weir/weir.yaml" /* where `weir serve` looks for its configuration */
 
 struct conf_value { /* one setting as it is shown */
@@ -73,7 +73,7 @@ struct conf {
     } log; /* of one attempt */
     struct {
         int64_t local_ms, remote_ms;
-    } look; /* at repositories, besides what tells of itself */
+    } look; /* how often repositories are scanned; hints and inotify come in between */
 
     /* the site */
     struct conf_semaphores semaphores;

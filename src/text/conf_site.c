@@ -152,7 +152,7 @@ void site_of(const struct conf *conf, struct site_conf *out)
                 out->silent &= ~(1U << k);
 }
 
-/* foreign_say: a key that isn't the site's: one server's, one of a part to come, or nobody's. */
+/* foreign_say: the fault of a key that isn't the site's: a node key, a key of a later version, or an unknown one. */
 static void foreign_say(const struct node_context *context, const struct doc_node *key)
 {
     static const char *const later[] = { "hooks", "changesets", "targets", "resque", "screwdriver" };

@@ -1,8 +1,8 @@
-/* conf_site: the keys of the configuration that all servers of a site go by (`semaphores`, `tenants`, `retention`), as
- * a document that `weir config apply` takes, as the store keeps them, and what is different between two of them.
+/* conf_site: the keys of the configuration that hold for all servers of a site (`semaphores`, `tenants`,
+ * `retention`): as a document for `weir config apply`, as the store keeps them, and the differences between two sets.
  *
- * Node keys (`listen`, `slots`, ...) are one server's and refused here, keys of parts that aren't there yet too, each
- * at its place. */
+ * Node keys (`listen`, `slots`, ...) belong to one server and are refused here, as are keys of later versions, each at
+ * its place. */
 #ifndef WEIR_TEXT_CONF_SITE_H
 #define WEIR_TEXT_CONF_SITE_H
 
@@ -15,12 +15,12 @@ struct diag_file;
 /* their numbers are stored (server.differs): new ones come last */
 enum { SITE_SEMAPHORES, SITE_TENANTS, SITE_RETENTION, SITE_KEYS };
 
-struct site_conf {                     /* what all servers of a site go by; stored, with a version */
+struct site_conf {                     /* holds for all servers of a site; stored, with a version */
     struct conf_semaphores semaphores; /* global ones */
-    /* none listed: a tenant is there with its first token; else only these and `default` are */
+    /* none listed: a tenant exists from its first token on; else only these and `default` exist */
     struct conf_tenants tenants;
-    int64_t history_ms; /* results of tasks that ended longer ago go by themselves; below 1: never */
-    unsigned silent;    /* bits of the keys that nothing was said of: they stay as they are */
+    int64_t history_ms; /* results of tasks that ended longer ago are removed; below 1: never */
+    unsigned silent;    /* bits of the keys that aren't given: they stay as they are */
 };
 
 const char *site_key_name(size_t key);

@@ -5,7 +5,7 @@
  *         semaphores: {licence: 2}
  *         quotas: {tasks: 10000, running: 20, logs: 10GiB}
  *
- * It promises that what is written for some values is read back as these values, whoever wrote it. It fails by
+ * It promises that values which were written are read back as the same values. It fails by
  * diagnostics, in the words of the file. */
 #include <string.h>
 

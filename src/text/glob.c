@@ -130,7 +130,7 @@ static bool set_has(const struct glob_token *token, struct str c)
     return found != token->negated;
 }
 
-/* reach: marks a place, and those that can be reached from it without reading anything. */
+/* reach: marks a place in the pattern and all places reachable from it without consuming a character. */
 static void reach(const struct glob *glob, bool *places, size_t place)
 {
     while (!places[place]) {

@@ -24,7 +24,7 @@ struct glob {
 
 /* glob_parse: NULL when it is fine, else what is wrong, as a sentence. */
 const char *glob_parse(struct str pattern, struct arena *arena, struct glob *out);
-bool glob_matches(const struct glob *glob, struct str path); /* the pattern itself: `negated` isn't looked at */
+bool glob_matches(const struct glob *glob, struct str path); /* ignores `negated` */
 
 struct globs {
     struct glob *items;

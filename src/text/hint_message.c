@@ -109,12 +109,12 @@ bool hint_message_format(
     buf_add_str(out, archive);
     buf_add_char(out, ' ');
     buf_add_str(out, rev);
-    if (rev_is_word(txn)) { /* one that isn't a word is nobody's transaction */
+    if (rev_is_word(txn)) { /* else it can't be the name of a transaction */
         buf_add_char(out, ' ');
         buf_add_str(out, txn_head);
         buf_add_str(out, txn);
     }
-    if (cause.len > 0 && cause_is_key(cause)) { /* a variable that holds something else is nobody's cause */
+    if (cause.len > 0 && cause_is_key(cause)) { /* else the variable isn't Weir's */
         buf_add_char(out, ' ');
         buf_add_str(out, cause);
     }

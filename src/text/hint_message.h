@@ -13,7 +13,7 @@
 #define HINT_MESSAGE_BYTES_MAX 2048
 #define HINT_WORD_BYTES_MAX 200
 
-/* name, what the caller is told */
+/* name, text for the caller */
 #define HINT_ANSWERS(X) \
     X(ok, NULL) \
     X(unknown, "no archive of this name is followed") \

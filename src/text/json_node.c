@@ -1,10 +1,10 @@
 /* json_node: a strict JSON reader that keeps the place of everything.
  *
- * Owns the grammar of RFC 8259: nothing more is taken (no comments, no trailing commas, no NaN, no lone surrogates, no
- * duplicate keys). It promises the nodes and limits of node.h. It fails by diagnostics; the first fault of syntax is
- * the last one.
+ * Owns the grammar of RFC 8259: nothing more is accepted (no comments, no trailing commas, no NaN, no lone surrogates,
+ * no duplicate keys). It promises the nodes and limits of node.h. It fails by diagnostics; the first fault of syntax
+ * is the last one.
  *
- * Bodies of requests are many and small, and reading them was once the largest part of what a posted task costs:
+ * Bodies of requests are many and small, and reading them was once the largest part of the cost of a posted task:
  * nothing is copied but texts with escapes, and lines are counted only for files. */
 #include "text/json_node.h"
 
@@ -108,8 +108,8 @@ static bool hex4(struct str s, size_t at, uint32_t *out)
     return true;
 }
 
-/* unicode_read: the character of \uXXXX, or of a pair of surrogates, at `at`; how long it is written, 0: it is none and
- * was told. */
+/* unicode_read: the character of \uXXXX, or of a pair of surrogates, at `at`. Returns its length in the text; 0: a
+ * fault, which was added. */
 static size_t unicode_read(struct scan *scan, size_t at, uint32_t *out)
 {
     uint32_t low;
@@ -127,7 +127,7 @@ static size_t unicode_read(struct scan *scan, size_t at, uint32_t *out)
     return 12;
 }
 
-/* escape_read: what the escape at `at` stands for, into *to; how long it is written, 0: it is none and was told. */
+/* escape_read: writes the character of the escape at `at` to *to. Returns the escape's length; 0: a fault was added. */
 static size_t escape_read(struct scan *scan, size_t at, char **to)
 {
     static const char letters[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

@@ -9,7 +9,7 @@ const struct doc_node *json_node_parse(const struct diag_file *file, struct aren
 
 /* json_node_body: a text that came in a request, whose length was bounded there. Numbers must fit an int64 or a double,
  * texts may have NUL characters, lines aren't counted (`raw` says where a node stands). A list or mapping below the key
- * `kept`, wherever, is checked and isn't taken apart. Nodes point into the text. NULL: it isn't strict JSON of at most
+ * `kept`, at any level, is checked but gets no nodes. Nodes point into the text. NULL: it isn't strict JSON of at most
  * NODE_DEPTH_MAX levels. */
 const struct doc_node *json_node_body(struct str text, struct str kept, struct arena *arena);
 

@@ -1,7 +1,7 @@
 /* json_read: the questions that a schema asks of an object of a request's body, and the sentences that say what is
  * wrong.
  *
- * It promises that a field nobody asked for never passes unseen, and that what it hands out lives in the arena given.
+ * It promises that a field without a getter is always a fault, and that values live in the caller's arena.
  * It fails by faults in err, each with the JSON pointer of the field. */
 #include "text/json_read.h"
 

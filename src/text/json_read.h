@@ -1,8 +1,9 @@
 /* json_read: bodies of requests, strict JSON read field by field, all faults in one go.
  *
- * A reader stands on one object; every getter marks its field as known; json_read_end adds a fault for each field that
- * nobody asked for, with a suggestion. Faults are err_items (code invalid) with the JSON pointer; a getter returns true
- * when the field is there and good, false when it is absent or faulty (the fault is then in err). */
+ * A reader stands on one object; every getter marks its field as known; json_read_end adds a fault, with a
+ * suggestion, for each field that no getter asked for. Faults are err_items (code invalid) with the JSON pointer; a
+ * getter returns true when the field is there and good, false when it is absent or faulty (the fault is then in
+ * err). */
 #ifndef WEIR_TEXT_JSON_READ_H
 #define WEIR_TEXT_JSON_READ_H
 

@@ -45,8 +45,8 @@ bool name_check_new(struct str name, const char *what, struct err *err); /* the 
  * control characters. */
 bool variant_check(struct str variant, struct err *err);
 
-/* Names of what a job leaves behind. The executor, which reads them, and the server, which is sent them, go by the same
- * rule: what one lets through the other never refuses. */
+/* Names of a job's outputs and artifacts. The executor, which reads them, and the server, which receives them, use the
+ * same rule: the server never refuses a name that the executor accepted. */
 enum { OUTPUT_NAME_BYTES_MAX = 200, OUTPUT_VALUE_BYTES_MAX = 64 * 1024, FILE_NAME_BYTES_MAX = 1000 };
 bool output_name_is_valid(struct str name); /* UTF-8 without NUL, not empty */
 /* a path beneath the working directory: UTF-8, no control characters, no part empty, . or .. */

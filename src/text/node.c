@@ -1,7 +1,7 @@
 /* node: the questions that a schema asks of a document, and the sentences when the answer is wrong.
  *
  * Owns how text becomes a number, a truth value, a duration, a size or a list. It promises that every fault names its
- * place, and that a key nobody asked for is a fault. Nothing here allocates but from the arena of the context. */
+ * place, and that a key without a getter is a fault. All memory is from the arena of the context. */
 #include "text/node.h"
 
 #include <string.h>

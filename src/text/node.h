@@ -58,7 +58,7 @@ struct node_context {
     const struct diag_file *file;
     struct arena *arena;
     struct diags *diags;
-    /* of a request, or NULL: faults are told by JSON pointers into it, and values must have JSON's types */
+    /* of a request, or NULL: faults name JSON pointers into it, and values must have JSON's types */
     const struct doc_node *body;
 };
 struct diag_place node_place(const struct node_context *context, const struct doc_node *node);
@@ -93,11 +93,11 @@ bool node_choice(const struct node_context *context, const struct doc_node *node
 bool node_strs(
     const struct node_context *context, const struct doc_node *node, const char *what, struct str **out, size_t *out_n);
 
-/* node_unknown: the fault of a key that nobody knows, with the one that is meant, or all that could stand there. */
+/* node_unknown: the fault of an unknown key, with the closest known key, or all of them, as a suggestion. */
 void node_unknown(const struct node_context *context, const struct doc_node *key, const struct str *known, size_t n);
 
 /* A reader stands on one mapping; each getter marks its key as known and returns true when the key is there and good;
- * node_read_end makes a fault, with a suggestion, of each key that nobody asked for. */
+ * node_read_end adds a fault, with a suggestion, for each key that no getter asked for. */
 struct node_reader {
     struct node_context context;
     const struct doc_node *mapping;

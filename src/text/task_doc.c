@@ -180,7 +180,7 @@ void task_doc_posted(const struct node_context *context, const struct doc_node *
     *links = (struct task_links){ r.depends, r.after, r.cancels, out->allow_failure };
 }
 
-/* --- what an executor is told --- */
+/* --- what an executor gets --- */
 
 static void words_write(struct json *json, const char *key, const struct workflow_words *words)
 {

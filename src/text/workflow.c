@@ -1,8 +1,8 @@
 /* workflow: workflow files read into one struct workflow: the two forms of a file, defaults, triggers, the shorthand.
  *
- * It promises that every fault of every file is told in one run, and that what it returns without a fault needs no
- * further checks. Names may be used before, and in another file than, they are defined: what is about names waits until
- * all files are read (workflow_check.c). */
+ * It promises that every fault of every file is reported in one run, and that a workflow without faults needs no
+ * further checks. A name may be used before it is defined, and in another file: names are resolved when all files are
+ * read (workflow_check.c). */
 #include "text/workflow.h"
 
 #include "text/key.h"
@@ -125,7 +125,7 @@ static void task_add(struct file_read *file, const struct doc_node *node, const 
         node_fault(&file->context, r.command, "a task has a 'command' or a 'script', not both");
     if (!commit)
         triggers_settle(file, &r);
-    /* A task whose own keys are wrong is still there: others that name it shall not be told that it isn't. */
+    /* A task with faulty keys still defines its name: else each task that names it would get a second fault. */
     if (task.name.len > 0 && (given != NULL || before == file->read->diags->n_errors))
         task_keep(file, &task, given != NULL ? given : at);
 }

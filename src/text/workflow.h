@@ -22,7 +22,7 @@ struct workflow_source {
 struct workflow_input {
     const struct workflow_source *sources;
     size_t n_sources;
-    /* whether there is such a time zone; NULL: only the form of its name is looked at */
+    /* does the tz database have it? NULL: only the form of the name is checked */
     bool (*timezone_is_known)(void *context, struct str name);
     void *context;
     /* keys of policies (matrix, blocked_by, collapse, freeze, window), which this version doesn't carry out: only warn

@@ -1,7 +1,7 @@
-/* workflow_check: what only shows when all files are read: names that nobody defines, circles, contradictions.
+/* workflow_check: the checks that need all files: names without a definition, cycles, contradictions.
  *
- * Cost is bounded by tasks and references: circles are found in linear time, and who waits for whom, over any number of
- * steps, is kept as bits (5,000 tasks: 3 MiB). */
+ * Cost is bounded by tasks and references: cycles are found in linear time, and which task waits for which, over any
+ * number of steps, is kept as bits (5,000 tasks: 3 MiB). */
 #include <string.h>
 
 #include "core/graph.h"

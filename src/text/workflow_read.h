@@ -95,7 +95,7 @@ struct workflow_ref *workflow_ref_add(struct workflow_read *read, const struct n
 struct workflow_place workflow_place_of(const struct node_context *context, const struct doc_node *node);
 struct diag_place workflow_diag_place(const struct workflow_read *read, struct workflow_place place);
 
-/* workflow_check: what only shows when all files are read: unknown names, circles, contradictions. */
+/* workflow_check: the checks that need all files: unknown names, cycles, contradictions. */
 void workflow_check(struct workflow_read *read);
 
 #endif

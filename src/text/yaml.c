@@ -1,9 +1,9 @@
 /* yaml: libyaml's events composed into nodes, strictly.
  *
- * Owns what of YAML is taken: one document, no tags, no merge keys, no duplicate keys or anchors, scalar keys only, 64
- * aliases, and aliases that write out to at most ten times what was written. Depth and nodes are counted on events, so
- * that a bomb costs nothing. It fails by diagnostics; a fault of syntax is the last one, since nothing after it can be
- * trusted. */
+ * Owns the subset of YAML that is accepted: one document, no tags, no merge keys, no duplicate keys or anchors,
+ * scalar keys only, 64 aliases, and at most ten times the file's size with aliases written out. Depth and nodes are
+ * counted on events, so that an alias bomb costs nothing. It fails by diagnostics; a fault of syntax is the last
+ * one, since nothing after it can be trusted. */
 #include "text/yaml.h"
 
 #include <string.h>
