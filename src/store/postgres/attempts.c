@@ -1,10 +1,8 @@
 /* attempts: what a turn writes of attempts: into `live` while they run, into `attempt` when they have ended.
  *
  * Owns which statement a row goes by; one statement for all rows of a kind. Attempts that were granted with many others
- * are bits of `live_many` while they run (migrations/0010_many.sql); ends that differ in their task, grant and hash
- * only go with one value for the rest. Fails like turn.c: a refused statement ends the turn. */
-#include <string.h>
-
+ * are bits of `live_many` while they run (migrations/0010_many.sql). Fails like turn.c: a refused statement ends the
+ * turn. */
 #include "store/postgres/turn.h"
 
 /* Which attempts of a list a statement is for. */
@@ -118,59 +116,6 @@ static void many_end_write(struct write *w)
     write_end(w, PG_many_clean, false);
 }
 
-/* --- ends that are alike --- */
-
-enum { SAME_MIN = 16, SAME_COUNT = 9 };
-
-static void attempt_numbers(const struct attempt *a, int64_t out[SAME_COUNT])
-{
-    const int64_t all[SAME_COUNT] = { a->number, a->executor, a->started, a->finished, a->exit, a->signal, a->cpu_ms,
-        a->max_rss_bytes, a->log_bytes };
-    memcpy(out, all, sizeof all);
-}
-
-/* Those that have ended are alike in all but task, grant and hash; *out_first: the first of them. */
-static bool attempts_alike(const struct attempt *attempts, size_t n, const struct attempt **out_first)
-{
-    int64_t first[SAME_COUNT], other[SAME_COUNT];
-    size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], ENDED))
-            continue;
-        if (found++ == 0) {
-            *out_first = &attempts[i];
-            attempt_numbers(&attempts[i], first);
-            continue;
-        }
-        attempt_numbers(&attempts[i], other);
-        if (memcmp(first, other, sizeof first) != 0 || attempts[i].outcome != (*out_first)->outcome ||
-            attempts[i].ended_before != (*out_first)->ended_before)
-            return false;
-    }
-    return found >= SAME_MIN && !(*out_first)->ended_before;
-}
-
-static void attempts_alike_write(struct write *w, const struct attempt *attempts, size_t n, const struct attempt *first)
-{
-    struct pg_args args = { 0 };
-    int64_t same[SAME_COUNT];
-    struct pg_bulk *b = write_begin(w, "iib");
-    for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], ENDED))
-            continue;
-        bulk_i64(b, attempts[i].task);
-        bulk_i64(b, attempts[i].grant);
-        bulk_bytes(b, attempts[i].finish_hash, sizeof attempts[i].finish_hash);
-    }
-    w->full |= !bulk_args(b, &args);
-    attempt_numbers(first, same);
-    for (size_t i = 0; i < SAME_COUNT; i++)
-        arg_i64(&args, same[i]);
-    arg_text(&args, str_of(outcome_name(first->outcome)));
-    if (!w->full)
-        pg_queue(&w->self->pg, PG_attempt_insert_same, &args);
-}
-
 /* --- all of them --- */
 
 static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
@@ -187,11 +132,8 @@ static void attempts_running_write(struct write *w, enum pg_id id, const struct 
 
 static void attempts_ended_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
 {
-    const struct attempt *first = NULL;
-    if (id == PG_attempt_insert && attempts_alike(attempts, n, &first)) {
-        attempts_alike_write(w, attempts, n, first);
+    if (id == PG_attempt_insert && pg_attempts_alike_write(w, attempts, n))
         return;
-    }
     struct pg_bulk *b = write_begin(w, ROW_attempt(ROW_LETTER));
     for (size_t i = 0; i < n; i++) {
         const struct attempt *row = &attempts[i];

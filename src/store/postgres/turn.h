@@ -17,6 +17,13 @@ struct pg_bulk *write_begin(struct write *w, const char *types);
 void write_end(struct write *w, enum pg_id id, bool counted);
 void write_end_touched(struct write *w, enum pg_id id); /* and the number of this commit behind its columns */
 
+/* write_rows: of a wide turn everything; of a narrow one what needs no head, and, once it has the head, what carries
+ * the number of its commit. */
+enum write_part { WRITE_WIDE, WRITE_NARROW, WRITE_LAST };
+void write_rows(struct write *w, enum write_part part); /* turn_rows.c */
+
 void pg_attempts_write(struct write *w); /* attempts.c */
+/* attempts_alike.c: false: they differ, and are written row by row */
+bool pg_attempts_alike_write(struct write *w, const struct attempt *attempts, size_t n);
 
 #endif
