@@ -1,5 +1,5 @@
-/* archives: archives as turns see them, their definitions, revisions and schedules: archives.c, revisions.c,
- * schedules.c, and the commands on them. */
+/* archives: archives as turns see them, their definitions, revisions, runs and schedules: command/archive.c,
+ * command/revision.c, command/run.c, schedules.c. */
 #ifndef WEIR_ENGINE_ARCHIVES_H
 #define WEIR_ENGINE_ARCHIVES_H
 
@@ -60,7 +60,7 @@ struct archive_work { /* one turn's */
     bool schedules_changed;
 };
 
-/* archives.c */
+/* command/archive.c */
 bool archives_load(struct engine *engine, struct err *err);
 void archive_put(struct engine *engine, const struct archive *row);
 void archives_drop(struct engine *engine);
@@ -81,12 +81,15 @@ void archive_lock_again(struct turn *turn, struct node *node);
 /* for all that were restaged since `from` */
 void locks_again(struct turn *turn, size_t from, const struct node *except);
 
-/* revisions.c */
+/* command/revision.c */
+struct revision *revision_find(struct turn *turn, int64_t lane, int64_t rev); /* of this turn or stored; NULL: none */
 struct revision *revision_told(struct turn *turn, int64_t lane, int64_t rev); /* by this turn; NULL: not */
 void revision_put(struct turn *turn, struct revision *row);
 void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */
 struct revision *revision_newest(struct turn *turn, const struct archive *archive); /* that has tasks; NULL: none */
+
+/* command/run.c. run_make: NULL: the workflow has no such task */
 struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision,
     struct definition *definition, struct str task, struct str params, const struct because *because);
 
