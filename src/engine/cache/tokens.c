@@ -8,6 +8,7 @@
  * Owns the tables; only turns change them, with the lock, so turns read without it. */
 #include <string.h>
 
+#include "engine/cache/parts.h"
 #include "engine/tenants.h"
 #include "engine/tokens.h"
 
@@ -21,15 +22,6 @@ static uint64_t head_of(const uint8_t *hash)
     uint64_t head;
     memcpy(&head, hash, sizeof head);
     return head;
-}
-
-static struct str text_keep(char **at, struct str s)
-{
-    struct str kept = { *at, s.len };
-    if (s.len)
-        memcpy(*at, s.ptr, s.len);
-    *at += s.len;
-    return kept;
 }
 
 static void token_put(struct tokens *tokens, struct arena *scratch, const struct token *row)
