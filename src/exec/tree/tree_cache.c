@@ -144,7 +144,7 @@ static struct tree_record record_read(int lock_fd)
     char text[LOCK_BYTES] = "";
     struct tree_record record = { 0 };
     ssize_t n = pread(lock_fd, text, sizeof text - 1, 0);
-    struct str rest = { text, n > 0 ? (size_t)n : 0 }, line, boot;
+    struct str rest = { text, n > 0 ? (size_t)n : 0 }, line = { 0 }, boot; /* line: an empty file has none */
     str_cut(&rest, '\n', &line);
     if (!str_to_u64(line, &record.bytes))
         record.bytes = 0;
