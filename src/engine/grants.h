@@ -77,6 +77,8 @@ struct active_grant *active_grant_put(struct engine *engine, const struct attemp
 void active_grant_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* heard_lock is held */
 /* its row, also of one that another server granted */
 const struct attempt *active_grant_read(struct turn *turn, struct active_grant *grant);
+/* reads the rows of an executor's grants that other servers made, all at once; unnamed: those the poll doesn't name */
+void active_grants_expect(struct turn *turn, const struct known_executor *known, bool unnamed);
 void active_grant_forget_any(struct engine *engine, int64_t task);
 /* executors that spoke to this server lately count as heard now */
 void leases_keep(struct engine *engine, int64_t boot);

@@ -43,6 +43,23 @@ const struct attempt *active_grant_read(struct turn *turn, struct active_grant *
     return &live->attempt;
 }
 
+/* Grants of another server that will be looked at come in one piece. unnamed: only those that this poll doesn't name.
+ */
+void active_grants_expect(struct turn *turn, const struct known_executor *known, bool unnamed)
+{
+    struct store *store = turn->engine->store;
+    int64_t *tasks = NULL;
+    size_t n = 0, cap = 0;
+    for (struct list_node *at = known->active_grants.first; at; at = at->next) {
+        const struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
+        if (live->unread && (!unnamed || live->look != turn->engine->polls->looks))
+            *ARENA_PUSH(turn->arena, tasks, n, cap) = live->attempt.task;
+    }
+    struct turn_needs needs = { .tasks = tasks, .n_tasks = n, .grants = tasks, .n_grants = n };
+    if (n > 1 && store->ops->expect && !store->ops->expect(store, &needs, turn->err))
+        turn->slice->failed = true;
+}
+
 struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant)
 {
     for (struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)task); pending;

@@ -133,7 +133,7 @@ inline consistent(t) /* a lease lives exactly while the task executes, and it is
 #endif
 }
 
-/* --- src/engine/leases.c: attempt_over, leases_expire; poll.c: grant_undo --- */
+/* --- src/engine/leases.c: attempt_over, leases_expire; grant.c: grant_undo --- */
 inline attempt_over(t, result)
 {
     if
@@ -246,7 +246,7 @@ inline finish(t, g, result)
     consistent(t);
 }
 
-/* --- src/engine/command/poll.c: renew_all, lease_revive, poll_seq, claims_run, polls_commit --- */
+/* --- src/engine/command/poll.c: renew_all, lease_revive, poll_seq, polls_commit; grant.c: grant_absent; claim.c: claims_run --- */
 inline renew(e, t, g, finished)
 {
     if

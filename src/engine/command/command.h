@@ -65,14 +65,21 @@ struct polls {
     uint64_t looks;     /* polls looked at */
 };
 
-/* poll.c. executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
+/* register.c. executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
 bool executor_owned(const struct executor *executor, const struct command *command);
 void grants_forget(struct turn *turn); /* nobody can name any more what is granted: it may have begun, and counts */
+void register_commit(struct engine *engine, const struct command *command); /* the executor's records are remembered */
 
-/* poll.c: work for polls. */
-void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending);
+struct active_grant;
+
+/* grant.c. grant_absent: the poll doesn't name this grant of its executor */
 void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node);
-void claims_run(struct turn *turn);
+void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct active_grant *live);
+
+void claims_run(struct turn *turn); /* claim.c: gives pending tasks to the polls of this turn and to parked ones */
+
+/* poll.c */
+void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending);
 void poll_answer(struct turn *turn, struct command *poll);
 /* answers those that have something to say or are due; the others park */
 void polls_settle(struct turn *turn);

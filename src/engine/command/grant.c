@@ -1,0 +1,165 @@
+/* grant: a grant is made, rendered into the answer of a poll, and undone when a later poll says that it never arrived.
+ */
+#include <string.h>
+
+#include "engine/archives.h"
+#include "engine/command/command.h"
+#include "engine/grants.h"
+#include "store/row_copy.h"
+
+/* How the last attempt of a task that has ended went. Of one that is done nothing is read: that is said by its outcome.
+ */
+static void need_end(struct turn *turn, const struct task *row, struct need *need)
+{
+    need->exit = need->signal = -1;
+    if (row->attempts == 0)
+        return;
+    if (row->state == STATE_D) {
+        need->exit = row->outcome == OUTCOME_done ? 0 : -1;
+        return;
+    }
+    const struct pending_attempt *last = attempt_find(turn, row->id, row->grant);
+    if (!last)
+        return;
+    need->exit = last->attempt.exit;
+    need->signal = last->attempt.signal;
+}
+
+static struct str need_outputs(struct turn *turn, const struct task *row)
+{
+    struct store *store = turn->engine->store;
+    if (!(row->marks & MARK_OUTPUTS))
+        return (struct str){ 0 };
+    struct str outputs = outputs_told(turn, row->id);
+    if (!outputs.len && !store->ops->load_outputs(store, turn->arena, row->id, &outputs, turn->err))
+        turn->slice->failed = true;
+    return outputs;
+}
+
+/* grant_needs: what the task is told of those it depends on, whatever their end; how many bytes that is, about. */
+static size_t grant_needs(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
+{
+    size_t n, bytes = 0;
+    if (!(node->row.marks & MARK_NEEDS))
+        return 0;
+    struct edge *ins = slice_ins(turn->slice, node, &n);
+    grant->needs = ARENA_ARRAY(poll->arena, struct need, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        bool wanted = ins[i].kind == EDGE_DEPENDS || ins[i].flags & EDGE_NEEDED;
+        struct node *pred = wanted ? slice_find(turn->slice, ins[i].pred) : NULL;
+        if (!pred || (!(ins[i].flags & EDGE_NEEDED) && !(pred->row.marks & MARK_OUTPUTS)))
+            continue;
+        const struct lane *lane = slice_lane(turn->slice, pred->row.lane);
+        struct need *need = &grant->needs[grant->n_needs++];
+        *need = (struct need){ .task = pred->row,
+            .lane_name = str_dup(poll->arena, lane->name),
+            .lane_kind = lane->kind,
+            .by_id = ins[i].flags & EDGE_BY_ID,
+            .on_success = ins[i].kind == EDGE_DEPENDS,
+            .left = bytes > NEEDS_BYTES_MAX };
+        row_copy_task(poll->arena, &need->task);
+        need_end(turn, &pred->row, need);
+        struct str outputs = need->left ? (struct str){ 0 } : need_outputs(turn, &pred->row);
+        need->left |= bytes + outputs.len > NEEDS_BYTES_MAX;
+        if (!need->left)
+            need->outputs = str_dup(poll->arena, outputs);
+        bytes += NEED_BYTES + need->outputs.len;
+    }
+    return bytes;
+}
+
+static void grant_render(struct turn *turn, struct command *poll, struct node *node)
+{
+    struct grant *grants = poll->out.poll.grants;
+    size_t n = poll->out.poll.n_grants;
+    if ((n & (n - 1)) == 0) { /* grows by doubling */
+        struct grant *more = ARENA_ARRAY(poll->arena, struct grant, n ? n * 2 : 1);
+        if (n)
+            memcpy(more, grants, n * sizeof *more);
+        poll->out.poll.grants = grants = more;
+    }
+    const struct spec *spec = slice_spec(turn->slice, node);
+    const struct lane *lane = slice_lane(turn->slice, node->row.lane);
+    struct grant *grant = &grants[poll->out.poll.n_grants++];
+    *grant = (struct grant){ .task = node->row,
+        .lane_name = str_dup(poll->arena, lane->name),
+        .lane_kind = lane->kind,
+        .fence = { turn->head.incarnation, node->row.id, node->row.grant },
+        .body = str_dup(poll->arena, spec->body),
+        .holds_slots = spec->n_slots > 0 || (node->row.marks & MARK_LOCKED),
+        .source = archive_source(turn, &node->row, poll->arena) };
+    row_copy_task(poll->arena, &grant->task);
+    poll->out.poll.grant_bytes += grant->body.len + grant_needs(turn, poll, node, grant);
+}
+
+void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node)
+{
+    struct task *row = &node->row;
+    row->grant++;
+    row->attempts++;
+    if (row->vt > turn->slice->v_now)
+        turn->slice->v_now = row->vt;
+    row->unique = (struct str){ 0 }; /* it has started: another may be made */
+    slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
+    struct attempt attempt = { .task = row->id,
+        .number = row->attempts,
+        .grant = row->grant,
+        .executor = known->row.id,
+        .started = turn->slice->stamp,
+        .poll_seq = poll->in.poll.seq,
+        .exit = -1,
+        .signal = -1,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = -1 };
+    struct pending_attempt *pending = attempt_change(turn, &attempt);
+    pending->is_new = true;
+    if (row->grant > 1) /* what an older attempt might still have said is not heard any more */
+        *ARRAY_ADD(turn->arena, turn->sealed) = (struct log_name){ row->id, row->grant - 1 };
+    turn->n_granted++;
+    grant_render(turn, poll, node);
+}
+
+/* The grant never reached its executor: as if it had not been made, but for its number. */
+static void grant_undo(
+    struct turn *turn, const struct known_executor *known, struct node *node, const struct attempt *attempt)
+{
+    struct because because = { .actor = known->row.name, .reason = STR("the grant did not arrive") };
+    attempt_change(turn, attempt)->removed = true;
+    node->row.attempts--;
+    if (node->row.ending)
+        task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
+    else
+        task_return(turn->slice, node, &because);
+    slice_settle(turn->slice);
+}
+
+/* A live grant that the poll doesn't name: see above. */
+void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct active_grant *live)
+{
+    struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
+    const struct attempt *granted = active_grant_read(turn, live);
+    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : granted->poll_seq;
+    bool forgot = given < -1;
+    if (forgot)
+        given = -2 - given;
+    if (given < 0 || (seq < given && !PLANT(late_poll_believed)))
+        return;
+    if (seq == given && forgot)
+        return; /* of the life before, and late: the new one counts on from there */
+    struct node *node = slice_find(turn->slice, live->attempt.task);
+    /* it ended in this very turn */
+    if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
+        return;
+    if (seq == given && !forgot && !PLANT(no_replay)) {
+        heap_put(&turn->engine->grants->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
+        grant_render(turn, poll, node);
+    } else if (PLANT(grant_not_returned)) {
+        return;
+    } else if (!forgot && !live->named) {
+        grant_undo(turn, known, node, granted);
+    } else {
+        struct because because = { .actor = known->row.name, .reason = STR("its executor doesn't have it any more") };
+        attempt_lost(turn, node, granted, &because);
+    }
+}
