@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "core/model.h"
+#include "core/pick.h"
 #include "store/logs/logs.h"
 
 enum { STORE_HASH_BYTES = 32 };
@@ -167,10 +168,6 @@ struct turn_needs {
      * is 0: they can't be had until a wide turn has said where they begin (changes.numbers). */
     int64_t *numbers;
     size_t n_numbers;
-};
-
-struct ready_row {
-    int64_t task, prio, vt;
 };
 
 struct store;

@@ -5,7 +5,7 @@
 
 enum { TASKS = 400, CLASSES = 3 };
 
-static int ready_order(const void *a, const void *b)
+static int ready_compare(const void *a, const void *b)
 {
     const struct task *x = *(const struct task *const *)a, *y = *(const struct task *const *)b;
     if (x->prio != y->prio)
@@ -23,7 +23,7 @@ static void ready_expect(struct world *w, struct task *tasks, const bool *in, in
     for (size_t i = 0; i < TASKS; i++)
         if (in[i] && tasks[i].class_id == class_id)
             expected[n++] = &tasks[i];
-    qsort(expected, n, sizeof expected[0], ready_order);
+    qsort(expected, n, sizeof expected[0], ready_compare);
     MUST(w, OPS(w)->ready_first(w->store, &w->arena, class_id, limit, &out, &n_out, &w->err));
     assert_int_equal(n_out, n < limit ? n : limit);
     for (size_t i = 0; i < n_out; i++) {

@@ -4,6 +4,7 @@
  * executor are merged by their first tasks (picks). */
 #include <stdlib.h>
 
+#include "core/pick.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
@@ -20,19 +21,11 @@ struct supply {
     size_t n_fresh, cap_fresh, next_fresh;
 };
 
-static int rank_order(int64_t prio_a, int64_t vt_a, int64_t id_a, int64_t prio_b, int64_t vt_b, int64_t id_b)
-{
-    if (prio_a != prio_b && !PLANT(prio_ignored))
-        return prio_a > prio_b ? -1 : 1;
-    if (vt_a != vt_b)
-        return vt_a < vt_b ? -1 : 1;
-    return id_a < id_b ? -1 : id_a > id_b;
-}
-
 static int by_rank(const void *a, const void *b)
 {
-    const struct task *x = &(*(const struct node *const *)a)->row, *y = &(*(const struct node *const *)b)->row;
-    return rank_order(x->prio, x->vt, x->id, y->prio, y->vt, y->id);
+    struct ready_row x = ready_row_of(&(*(const struct node *const *)a)->row),
+                     y = ready_row_of(&(*(const struct node *const *)b)->row);
+    return ready_order(&x, &y);
 }
 
 static void supply_ask(struct turn *turn, struct supply *supply, size_t n)
@@ -112,83 +105,45 @@ static struct node *supply_fresh(struct supply *supply)
     return supply->next_fresh < supply->n_fresh ? supply->fresh[supply->next_fresh] : NULL;
 }
 
-/* The rank of a class's first pending task; false: it has none. */
+/* The first pending task of a class; false: it has none. */
 static bool supply_head(struct turn *turn, struct supply *supply, struct ready_row *out)
 {
-    const struct ready_row *row = supply_row(turn, supply);
+    const struct ready_row *row = supply_row(turn, supply), *first;
     const struct node *fresh = supply_fresh(supply);
-    if (!row && !fresh)
-        return false;
-    bool take_fresh =
-        fresh && (!row || rank_order(fresh->row.prio, fresh->row.vt, fresh->row.id, row->prio, row->vt, row->task) < 0);
-    *out = take_fresh ? (struct ready_row){ fresh->row.id, fresh->row.prio, fresh->row.vt } : *row;
-    return true;
+    struct ready_row fresh_row = fresh ? ready_row_of(&fresh->row) : (struct ready_row){ 0 };
+    first = ready_earlier(fresh ? &fresh_row : NULL, row);
+    if (first)
+        *out = *first;
+    return first != NULL;
 }
 
-/* The classes that fit an executor and have something pending, a binary heap by the first of each. While one poll is
- * served a class's first only ever gives way to a later one, so what stands here is never too late. Classes are looked
- * at once a poll, not once a grant. */
-struct pick {
-    struct ready_row head;
-    struct supply *supply;
-};
-
-struct picks {
-    struct pick *list;
-    size_t n, cap;
-    bool open;
-};
-
-static bool pick_before(const struct pick *a, const struct pick *b)
+/* The classes that fit an executor. They are looked at once a poll, not once a grant. */
+static struct picks picks_open(struct turn *turn, struct known_executor *known, size_t want)
 {
-    return rank_order(a->head.prio, a->head.vt, a->head.task, b->head.prio, b->head.vt, b->head.task) < 0;
-}
-
-static void picks_sift(struct picks *picks, size_t at)
-{
-    for (;;) {
-        size_t first = at;
-        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < picks->n; child++)
-            if (pick_before(&picks->list[child], &picks->list[first]))
-                first = child;
-        if (first == at)
-            return;
-        struct pick swapped = picks->list[at];
-        picks->list[at] = picks->list[first];
-        picks->list[first] = swapped;
-        at = first;
-    }
-}
-
-static void picks_open(struct turn *turn, struct known_executor *known, size_t want, struct picks *picks)
-{
-    picks->open = true;
+    struct picks picks = { 0 };
     MAP_EACH (&turn->engine->cache->classes, e) {
         const struct task_class *class_ = e->value;
+        struct ready_row head;
         if (!cache_fits(turn->engine, known, class_->id))
             continue;
-        struct pick pick = { .supply = supply_get(turn, class_->id, want) };
-        if (supply_head(turn, pick.supply, &pick.head))
-            *ARENA_PUSH(turn->arena, picks->list, picks->n, picks->cap) = pick;
+        struct supply *supply = supply_get(turn, class_->id, want);
+        if (supply_head(turn, supply, &head))
+            picks_add(&picks, turn->arena, &head, supply);
     }
-    for (size_t i = picks->n / 2; i-- > 0;)
-        picks_sift(picks, i);
+    return picks;
 }
 
-/* The first pending task that fits the executor, whatever its class. */
+/* The first pending task that fits the executor, whatever its class. While one poll is served a class's first task is
+ * only ever replaced by a later one, as `picks` asks. */
 static struct node *pick_next(struct turn *turn, struct picks *picks)
 {
-    while (picks->n) {
-        struct pick *top = &picks->list[0];
+    const struct pick *top;
+    while ((top = picks_first(picks))) {
         struct ready_row head;
         bool has = supply_head(turn, top->supply, &head);
         if (has && head.task == top->head.task)
             return slice_find(turn->slice, head.task);
-        if (has)
-            top->head = head;
-        else
-            *top = picks->list[--picks->n];
-        picks_sift(picks, 0);
+        picks_replace(picks, has ? &head : NULL);
     }
     return NULL;
 }
@@ -220,12 +175,14 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         poll_answer(turn, poll);
         return;
     }
-    struct picks picks = { 0 };
     int64_t most = grants_most(turn, known, poll);
     poll->limited = most < poll->in.poll.free;
-    while ((int64_t)poll->out.poll.n_grants < most && poll->out.poll.n_grants < GRANTS_MAX) {
-        if (!picks.open)
-            picks_open(turn, known, want, &picks);
+    if (most > GRANTS_MAX)
+        most = GRANTS_MAX;
+    if ((int64_t)poll->out.poll.n_grants >= most)
+        return;
+    struct picks picks = picks_open(turn, known, want);
+    while ((int64_t)poll->out.poll.n_grants < most) {
         struct node *node = pick_next(turn, &picks);
         if (!node || turn->slice->failed)
             return;
