@@ -68,6 +68,7 @@ struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *
 void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields,
     struct str reason, const struct because *because);
 void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because);
+void lease_renew(struct engine *engine, struct active_grant *live, int64_t boot);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to active grants, after the commit */
 bool leases_load(struct engine *engine, int64_t boot, struct err *err);

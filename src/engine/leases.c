@@ -4,6 +4,7 @@
  * restart, or when this process itself was stopped for long, the watch starts anew. */
 #include <string.h>
 
+#include "core/lease.h"
 #include "core/verdict.h"
 #include "core/why.h"
 #include "engine/cache/cache.h"
@@ -176,6 +177,11 @@ void attempt_lost(struct turn *turn, struct node *node, const struct attempt *at
     slice_settle(turn->slice);
 }
 
+void lease_renew(struct engine *engine, struct active_grant *live, int64_t boot)
+{
+    heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
+}
+
 /* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. Of many a batch: the
  * next turn comes at once, and who is heard before it has not lapsed. */
 void leases_expire(struct turn *turn)
@@ -184,13 +190,13 @@ void leases_expire(struct turn *turn)
     struct heap_node *first;
     if (engine->grants->deaf)
         return;
-    int64_t now = PLANT(wall_leases) && engine->backlog->clock_offset != OFFSET_UNKNOWN
-                      ? turn->wall - engine->backlog->clock_offset
-                      : turn->boot;
+    int64_t now = turn->boot;
+    if (PLANT(wall_leases) && engine->backlog->clock_offset != OFFSET_UNKNOWN)
+        now = turn->wall - engine->backlog->clock_offset;
     if (PLANT(lease_long))
         now -= 2 * engine->config.lease_ms;
     for (size_t left = turn_batch(engine);
-         left > 0 && (first = heap_first(&engine->grants->deadlines)) && first->key <= now; left--) {
+         left > 0 && (first = heap_first(&engine->grants->deadlines)) && lease_lapsed(first->key, now); left--) {
         struct active_grant *live = CONTAINER_OF(first, struct active_grant, deadline);
         heap_take(&engine->grants->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
@@ -220,7 +226,7 @@ void leases_keep(struct engine *engine, int64_t boot)
         pthread_mutex_unlock(&engine->heard_lock);
         for (struct list_node *at = known->active_grants.first; at; at = at->next) {
             struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
-            heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
+            lease_renew(engine, live, boot);
         }
     }
 }
@@ -229,7 +235,7 @@ void leases_watch_anew(struct engine *engine, int64_t boot)
 {
     MAP_EACH (&engine->grants->active, e) {
         struct active_grant *live = e->value;
-        heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
+        lease_renew(engine, live, boot);
     }
 }
 
@@ -289,7 +295,7 @@ struct active_grant *active_grant_put(struct engine *engine, const struct attemp
     if (known)
         list_append(&known->active_grants, &live->executor_link);
     map_put(&engine->grants->active, (uint64_t)attempt->task, live);
-    heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
+    lease_renew(engine, live, boot);
     return live;
 }
 
@@ -329,7 +335,7 @@ void leases_commit(struct turn *turn)
         if (live && live->attempt.grant == pending->attempt.grant) {
             live->attempt = pending->attempt;
             if (live->deadline.pos == 0)
-                heap_put(&engine->grants->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+                lease_renew(engine, live, turn->boot);
             continue;
         }
         if (live)

@@ -7,6 +7,7 @@
  *
  * Leases across servers hang on executors' rows (peers.c), which go with the server's own beat, once a second: those
  * that polled since the last one, in the order in which they did. */
+#include "core/lease.h"
 #include "engine/grants.h"
 #include "engine/shared/shared.h"
 #include "engine/tenants.h"
@@ -22,7 +23,8 @@ void silence_watch(struct engine *engine, struct known_executor *known)
     /* in the heap already, never with too late a time */
     if (known->row.state != EXECUTOR_ACTIVE || known->silence.pos)
         return;
-    heap_put(&engine->grants->silences, &known->silence, heard_since(engine, known) + engine->config.lease_ms + 1);
+    heap_put(&engine->grants->silences, &known->silence,
+        silence_begins(heard_since(engine, known), false, engine->config.lease_ms));
 }
 
 int64_t silence_next(const struct engine *engine)
@@ -45,7 +47,6 @@ static void executor_lose(struct turn *turn, struct known_executor *known)
 void executors_watch(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    int64_t lease = engine->config.lease_ms;
     bool lost = false;
     if (engine->grants->deaf)
         return;
@@ -53,13 +54,13 @@ void executors_watch(struct turn *turn)
     for (size_t left = turn_batch(engine); left > 0 && silence_next(engine) <= turn->boot; left--) {
         struct heap_node *first = heap_first(&engine->grants->silences);
         struct known_executor *known = CONTAINER_OF(first, struct known_executor, silence);
-        int64_t due = heard_since(engine, known) + lease + (known->parked ? lease : 0);
+        int64_t begins = silence_begins(heard_since(engine, known), known->parked, engine->config.lease_ms);
         bool active = known->row.state == EXECUTOR_ACTIVE;
-        if (active && due >= turn->boot) {
+        if (active && begins > turn->boot) {
             if (PLANT(silence_once))
                 heap_take(&engine->grants->silences, first);
             else
-                heap_put(&engine->grants->silences, first, due + 1);
+                heap_put(&engine->grants->silences, first, begins);
             continue;
         }
         if (active && turn->narrow.is) {

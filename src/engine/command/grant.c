@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "core/lease.h"
 #include "engine/archives.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
@@ -134,29 +135,24 @@ static void grant_undo(
     slice_settle(turn->slice);
 }
 
-/* A live grant that the poll doesn't name: see above. */
+/* See the head of poll.c. */
 void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct active_grant *live)
 {
     struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
     const struct attempt *granted = active_grant_read(turn, live);
     int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : granted->poll_seq;
-    bool forgot = given < -1;
-    if (forgot)
+    bool forgotten = given < -1;
+    if (forgotten)
         given = -2 - given;
-    if (given < 0 || (seq < given && !PLANT(late_poll_believed)))
-        return;
-    if (seq == given && forgot)
-        return; /* of the life before, and late: the new one counts on from there */
-    struct node *node = slice_find(turn->slice, live->attempt.task);
+    enum absence absence = absence_of(seq, given, forgotten, live->named);
+    struct node *node = absence == ABSENCE_NOTHING ? NULL : slice_find(turn->slice, live->attempt.task);
     /* it ended in this very turn */
     if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
         return;
-    if (seq == given && !forgot && !PLANT(no_replay)) {
-        heap_put(&turn->engine->grants->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
+    if (absence == ABSENCE_RESEND) {
+        lease_renew(turn->engine, live, turn->boot);
         grant_render(turn, poll, node);
-    } else if (PLANT(grant_not_returned)) {
-        return;
-    } else if (!forgot && !live->named) {
+    } else if (absence == ABSENCE_REQUEUE) {
         grant_undo(turn, known, node, granted);
     } else {
         struct because because = { .actor = known->row.name, .reason = STR("its executor doesn't have it any more") };

@@ -14,6 +14,7 @@
  * Smaller number: nothing. */
 #include <string.h>
 
+#include "core/lease.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
@@ -57,10 +58,11 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
         task_consider(turn->slice, node);
         slice_settle(turn->slice);
     }
-    if (!node || node->row.grant != fence.grant || node->row.state != STATE_P)
-        return node && node->row.grant == fence.grant && node->row.state == STATE_X;
+    enum late_renewal late = node ? late_renewal_of(&node->row, fence.grant) : LATE_STALE;
+    if (late != LATE_LAPSED)
+        return late == LATE_ALIVE;
     struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
-    if (!found || found->attempt.executor != known->row.id || found->attempt.outcome != OUTCOME_lost)
+    if (!found || !attempt_revivable(&found->attempt, known->row.id))
         return false;
     struct attempt attempt = found->attempt;
     attempt.outcome = OUTCOME_none;
@@ -127,7 +129,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         bool own = live && !foreign && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) &&
                    fence.incarnation == turn->head.incarnation;
         if (own) {
-            heap_put(&engine->grants->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+            lease_renew(engine, live, turn->boot);
             live->named = true;
             live->look = engine->polls->looks;
             if (live->ending)
@@ -195,10 +197,9 @@ void command_poll(struct turn *turn, struct command *poll)
     poll->out.poll.n_grants = poll->out.poll.n_cancels = poll->out.poll.grant_bytes = 0; /* a turn may be replayed */
     poll->revived = 0;
     poll->life = known->life;
-    bool overtaken = known->seq_known && poll->in.poll.seq < known->seq;
-    /* also within one turn */
-    overtaken |= known->parked && known->parked != poll && poll->in.poll.seq < known->parked->in.poll.seq;
-    if (poll->in.poll.seq >= 0 && overtaken && !PLANT(poll_overtaken)) {
+    int64_t answered = known->seq_known ? known->seq : -1;
+    int64_t open = known->parked && known->parked != poll ? known->parked->in.poll.seq : -1; /* also of this turn */
+    if (poll_is_overtaken(poll->in.poll.seq, answered) || poll_is_overtaken(poll->in.poll.seq, open)) {
         poll_answer(turn, poll);
         return;
     }

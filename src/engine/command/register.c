@@ -3,6 +3,7 @@
  * An executor tells which records of jobs it has (`memory`). When those are not the ones it had before, it may have
  * forgotten jobs that it started: its grants are marked so in the store, and one that it doesn't name any more counts
  * as an attempt that was lost. */
+#include "core/lease.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
@@ -10,9 +11,9 @@
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 
-static bool heard_lately(const struct turn *turn, const struct known_executor *known)
+static bool silent_since(const struct turn *turn, int64_t heard)
 {
-    return known->heard && turn->boot - known->heard <= turn->engine->config.lease_ms;
+    return turn->boot >= silence_begins(heard, false, turn->engine->config.lease_ms);
 }
 
 static uint64_t memory_of(const struct command *command)
@@ -58,7 +59,7 @@ static bool takes_over(const struct turn *turn, const struct known_executor *kno
         return true;
     if (wish->instance.len && str_eq(wish->instance, known->row.instance))
         return true;
-    return !known->active_grants.first && turn->boot - since > turn->engine->config.lease_ms;
+    return !known->active_grants.first && silent_since(turn, since);
 }
 
 void command_register(struct turn *turn, struct command *command)
@@ -83,7 +84,7 @@ void command_register(struct turn *turn, struct command *command)
     }
     if (!known && quota_refused(turn, command, QUOTA_executors, 1))
         return;
-    if (other && heard_lately(turn, known)) {
+    if (other && known->heard && !silent_since(turn, known->heard)) {
         turn_refuse(turn, command, ERR_name_taken, "an executor named '%.*s' is alive on %.*s; choose another --name",
             STR_ARG(wish->name), STR_ARG(known->row.host));
         return;

@@ -42,7 +42,7 @@ static void executor_heard(struct engine *engine, struct known_executor *known, 
     known->told = boot;
     for (struct list_node *at = known->active_grants.first; at; at = at->next) {
         struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
-        heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
+        lease_renew(engine, live, boot);
     }
 }
 
