@@ -123,7 +123,9 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     const struct spec *spec = slice_spec(turn->slice, node);
     struct attempt_end said = { .exit = end->exit, .signal = end->signal, .outcome = end->outcome };
     struct verdict verdict = verdict_of(&said, spec, node->row.attempts - node->row.base);
-    enum task_state ending = PLANT(ending_ignored) ? STATE_NONE : node->row.ending;
+    enum task_state ending = node->row.ending;
+    if (PLANT(ending_ignored))
+        ending = STATE_NONE;
     if (ending)
         verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
     closed.finished = turn->slice->stamp;
@@ -349,7 +351,9 @@ void leases_commit(struct turn *turn)
     for (size_t i = 0; i < turn->slice->endings.n; i++) {
         struct node *node = turn->slice->endings.at[i];
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);
-        if (live && !PLANT(cancel_untold))
+        if (PLANT(cancel_untold))
+            continue;
+        if (live)
             live->ending = node->row.ending;
     }
 }

@@ -67,7 +67,9 @@ void served_look(struct engine *engine, struct known_executor *changed)
         if (*by || !was)
             continue;
         map_take(&engine->served->waking, e->key);
-        engine->served->unserved.pass = engine->served->unserved.again = !PLANT(unserved_kept);
+        if (PLANT(unserved_kept))
+            continue;
+        engine->served->unserved.pass = engine->served->unserved.again = true;
     }
 }
 
@@ -158,7 +160,10 @@ void served_run(struct turn *turn)
         if (!left || turn->slice->failed)
             break;
         size_t n = class_wake(turn, (int64_t)e->key, left);
-        if (n < left || PLANT(wake_once))
+        bool woken = n < left;
+        if (PLANT(wake_once))
+            woken = true;
+        if (woken)
             map_take(&engine->served->waking, e->key);
         left -= n < left ? n + 1 : left; /* a look in vain counts, too */
     }

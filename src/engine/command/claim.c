@@ -186,7 +186,10 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         struct node *node = pick_next(turn, &picks);
         if (!node || turn->slice->failed)
             return;
-        if (lane_closed(turn->slice, node->row.lane) && !PLANT(pause_ignored)) {
+        bool closed = lane_closed(turn->slice, node->row.lane);
+        if (PLANT(pause_ignored))
+            closed = false;
+        if (closed) {
             if (turn->claims.n_parked_tasks++ >= turn->engine->batch)
                 return; /* the next turn goes on parking */
             task_park(turn->slice, node);

@@ -49,14 +49,18 @@ static bool foreign(struct turn *turn, const struct actor *actor, const struct n
 static enum err_code finish_judge(struct turn *turn, const struct command *command, const struct finish_item *item,
     struct node **out_node, struct attempt *out_attempt)
 {
-    struct node *node = NULL;
-    if (item->fence.incarnation != turn->head.incarnation && !PLANT(incarnation_unchecked))
+    int64_t grant = item->fence.grant;
+    bool stale = item->fence.incarnation != turn->head.incarnation;
+    if (PLANT(incarnation_unchecked))
+        stale = false;
+    if (stale)
         return ERR_stale_fence;
-    node = slice_find(turn->slice, item->fence.task);
+    struct node *node = slice_find(turn->slice, item->fence.task);
     if (!node || foreign(turn, &command->actor, node))
         return ERR_not_found;
-    struct pending_attempt *found =
-        attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
+    if (PLANT(newest_grant))
+        grant = node->row.grant;
+    struct pending_attempt *found = attempt_find(turn, item->fence.task, grant);
     if (!found)
         return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;
@@ -69,9 +73,12 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
             return ERR_none;
         return ERR_already_finished;
     }
-    if (node->row.grant != item->fence.grant && !PLANT(fence_unchecked) && !PLANT(newest_grant))
-        return ERR_stale_fence;
-    if (node->row.state != STATE_X && PLANT(late_refused))
+    stale = node->row.grant != grant;
+    if (PLANT(fence_unchecked))
+        stale = false;
+    if (PLANT(late_refused) && node->row.state != STATE_X)
+        stale = true;
+    if (stale)
         return ERR_stale_fence;
     /* stopped while its lease had lapsed */
     if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost)

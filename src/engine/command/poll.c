@@ -126,9 +126,11 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             live = NULL;
         bool foreign =
             live && live->attempt.executor != known->row.id && !speaks_for(turn, poll, live->attempt.executor);
-        bool own = live && !foreign && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) &&
-                   fence.incarnation == turn->head.incarnation;
-        if (own) {
+        bool known_fence = fence.incarnation == turn->head.incarnation;
+        bool newest = live && live->attempt.grant == fence.grant;
+        if (PLANT(renew_by_task))
+            newest = live != NULL;
+        if (newest && !foreign && known_fence) {
             lease_renew(engine, live, turn->boot);
             live->named = true;
             live->look = engine->polls->looks;
@@ -136,8 +138,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
                 cancel_add(poll, fence, live->ending, false);
         } else if (finished_in(poll, &finishes, fence)) {
             continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
-        } else if (!foreign && fence.incarnation == turn->head.incarnation &&
-                   lease_revive(turn, known, fence, poll->in.poll.seq)) {
+        } else if (!foreign && known_fence && lease_revive(turn, known, fence, poll->in.poll.seq)) {
             live = map_find(
                 &engine->grants->active, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
             if (live && live->attempt.grant == fence.grant)
@@ -145,8 +146,9 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             else
                 poll->revived++;
         } else {
-            if (!PLANT(stale_untold))
-                cancel_add(poll, fence, STATE_NONE, true);
+            if (PLANT(stale_untold))
+                continue;
+            cancel_add(poll, fence, STATE_NONE, true);
         }
     }
     map_release(&finishes);
@@ -171,10 +173,10 @@ static void store_went_back(struct turn *turn, const struct known_executor *know
     struct engine *engine = turn->engine;
     /* all that was seen is older than that */
     bool renewed = engine->shared->went_back || turn->head.incarnation != engine->head.incarnation;
-    /* another history */
-    if (poll->in.poll.seen_incarnation != turn->head.incarnation && !PLANT(incarnation_each_poll))
-        return;
-    if (poll->in.poll.seen_seq <= engine->head.seq || (renewed && !PLANT(incarnation_each_poll)))
+    bool other_history = poll->in.poll.seen_incarnation != turn->head.incarnation;
+    if (PLANT(incarnation_each_poll))
+        renewed = other_history = false;
+    if (renewed || other_history || poll->in.poll.seen_seq <= engine->head.seq)
         return;
     turn_incarnate(turn, known->row.name, STR("an executor has seen later events: this store is an older copy"));
 }
@@ -295,8 +297,9 @@ void polls_commit(struct turn *turn)
         struct command *poll = turn->claims.to_park.at[i];
         poll->revived = 0; /* they are among the living now */
         list_append(&turn->engine->polls->parked, &poll->node);
-        if (!PLANT(poll_kept))
-            heap_put(&turn->engine->polls->due, &poll->due, poll->deadline);
+        if (PLANT(poll_kept))
+            continue;
+        heap_put(&turn->engine->polls->due, &poll->due, poll->deadline);
     }
     for (size_t i = 0; i < turn->answered.n; i++) {
         struct command *poll = turn->answered.at[i];

@@ -109,7 +109,9 @@ void command_register(struct turn *turn, struct command *command)
     known->seq_known = false;
     known->life++;
     pthread_mutex_unlock(&engine->heard_lock);
-    if (!remembers && !PLANT(forgetful_trusted))
+    if (PLANT(forgetful_trusted))
+        remembers = true;
+    if (!remembers)
         memory_lost(turn, known);
     executor_changed(turn, known);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor,
