@@ -259,9 +259,8 @@ struct attempt {
     enum outcome outcome;
     int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not known */
     uint8_t finish_hash[16];
-    /* while it runs: the number of the poll it was given to; -1: that had none; below: -2 less the number, and its
-     * executor may have forgotten since what it began */
-    int64_t poll_seq;
+    int64_t poll_seq; /* while it runs: the number of the poll that it answered; -1: that poll had none */
+    bool forgotten;   /* while it runs, of one with a number: its executor may have forgotten the job since */
     /* while it runs: its poll was granted many with near numbers at once, which a store may keep together */
     bool many;
     /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */

@@ -43,6 +43,18 @@
 #define ROW_IF_TOLD_FREE(...)
 #define ROW_IF_TOLD_COUNT(...)
 
+/* An attempt's poll_seq and forgotten in one column: a forgotten one is -2 less its number. */
+static inline int64_t poll_seq_pack(const struct attempt *a)
+{
+    return a->forgotten ? -2 - a->poll_seq : a->poll_seq;
+}
+
+static inline void poll_seq_unpack(int64_t stored, struct attempt *out)
+{
+    out->forgotten = stored < -1;
+    out->poll_seq = out->forgotten ? -2 - stored : stored;
+}
+
 /* --- writing --- */
 
 #define ROW_PUT(column, type, member, role) ROW_PUT_##type(member)
@@ -59,6 +71,7 @@
 #define ROW_PUT_negated(member) PUT_NUMBER(-row->member);
 #define ROW_PUT_archive_kind(member) PUT_NUMBER(row->member);
 #define ROW_PUT_revision_state(member) PUT_NUMBER(row->member);
+#define ROW_PUT_poll_seq(member) PUT_NUMBER(poll_seq_pack(row));
 #define ROW_PUT_text(member) PUT_TEXT(row->member);
 #define ROW_PUT_state(member) PUT_TEXT(state_text(row->member));
 #define ROW_PUT_outcome(member) PUT_TEXT(str_of(outcome_name(row->member)));
@@ -93,6 +106,7 @@ static inline bool row_head_same(const struct store_head *a, const struct store_
 #define ROW_LETTER_negated "i"
 #define ROW_LETTER_archive_kind "i"
 #define ROW_LETTER_revision_state "i"
+#define ROW_LETTER_poll_seq "i"
 #define ROW_LETTER_text "t"
 #define ROW_LETTER_state "t"
 #define ROW_LETTER_outcome "t"
@@ -147,6 +161,7 @@ static inline bool row_rest(struct str view, struct arena *arena, struct task *o
 #define ROW_GET_revision_state(member) \
     ROW_GET_number(member) \
     ok &= row->member > REVISION_NONE && row->member < REVISION_STATE_COUNT;
+#define ROW_GET_poll_seq(member) poll_seq_unpack(GET_NUMBER(), row);
 #define ROW_GET_text(member) row->member = GET_TEXT();
 #define ROW_GET_blob(member) row->member = GET_TEXT();
 #define ROW_GET_state(member) ok &= (row->member = row_state(GET_VIEW())) != STATE_NONE;

@@ -14,6 +14,8 @@ static void attempt_expect(struct world *w, const struct attempt *expected, size
     attempt_same(&out, expected);
     if (!expected->finished)
         assert_int_equal(out.poll_seq, expected->poll_seq);
+    if (!expected->finished)
+        assert_int_equal(out.forgotten, expected->forgotten);
     assert_int_equal(out.ended_before, expected->finished != 0);
     MUST(w, OPS(w)->load_active_grants(w->store, &w->arena, &live, &n, &w->err));
     assert_int_equal(n, n_live);
@@ -170,7 +172,7 @@ static void large_claims_come_apart(void **state)
             struct attempt *a = &all[i];
             unsigned what = (unsigned)rng_below(&rng, 12);
             if (a->finished) { /* taken up again: a row of its own */
-                a->finished = 0, a->outcome = OUTCOME_none, a->many = false, a->poll_seq = -9;
+                a->finished = 0, a->outcome = OUTCOME_none, a->many = false, a->poll_seq = 7, a->forgotten = true;
                 changed[n_changed++] = *a;
                 n_running++;
             } else if (what < 2) {
@@ -184,7 +186,7 @@ static void large_claims_come_apart(void **state)
                 if (what < 4)
                     continue;
             } else if (what < 7) {
-                a->poll_seq = -2 - a->poll_seq;
+                a->forgotten = !a->forgotten;
                 changed[n_changed++] = *a;
             }
             left[n_left++] = *a;

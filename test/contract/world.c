@@ -295,6 +295,7 @@ void attempt_same(const struct attempt *a, const struct attempt *b)
     assert_memory_equal(a->finish_hash, b->finish_hash, sizeof a->finish_hash);
     /* kept while it runs */
     assert_true(a->finished ? a->poll_seq == -1 || b->poll_seq == -1 : a->poll_seq == b->poll_seq);
+    assert_true(a->finished || a->forgotten == b->forgotten);
 }
 
 void life_begin(struct world *w, struct life *life)

@@ -52,7 +52,7 @@ static void incarnation_renew(struct world *w)
     m->head.next_executor += 1000 * (int64_t)w->backup.restored;
     for (size_t i = 0; i < m->n_attempts && !PLANT(copies_forget); i++)
         if (!m->attempts[i].finished && m->attempts[i].poll_seq >= 0)
-            m->attempts[i].poll_seq = -2 - m->attempts[i].poll_seq;
+            m->attempts[i].forgotten = true;
 }
 
 /* Clients ask again for what they had been told since; what they refer to and isn't there any more they leave out. */

@@ -110,7 +110,7 @@ static void lives_same(struct world *w, const struct engine *engine)
             world_fail(w, "a server takes a grant for another executor's", is->task);
         if (live->ending != store_task(w, is->task)->ending)
             world_fail(w, "a server doesn't know that a task is to end", is->task);
-        if (!live->unread && live->attempt.poll_seq != is->poll_seq)
+        if (!live->unread && (live->attempt.poll_seq != is->poll_seq || live->attempt.forgotten != is->forgotten))
             world_fail(w, "a server has another attempt in memory than the store", is->task);
         if (!live->deadline.pos)
             world_fail(w, "a server doesn't watch a lease", is->task);

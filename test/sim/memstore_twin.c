@@ -95,8 +95,8 @@ SUMMER(site, site_key)
 static uint64_t attempt_sum(const struct attempt *row)
 {
     uint64_t h = 7;
-    ROW_attempt(SUM)
-        NUMBERS(h, row->finished ? 0 : row->poll_seq, !row->finished && row->many); /* these while it runs */
+    ROW_attempt(SUM) NUMBERS(h, row->finished ? 0 : row->poll_seq, !row->finished && row->forgotten,
+        !row->finished && row->many); /* these while it runs */
     return h;
 }
 

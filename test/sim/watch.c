@@ -129,19 +129,13 @@ void watch_before(struct world *w)
 
 /* --- leases --- */
 
-/* The number of the poll that a live grant was given to. */
-static int64_t given_to(const struct attempt *attempt)
-{
-    return attempt->poll_seq < -1 ? -2 - attempt->poll_seq : attempt->poll_seq;
-}
-
 /* Has a poll of this turn, sent after the grant was answered, left the grant out? */
 static bool left_out(struct world *w, const struct attempt *was, struct command **commands, size_t n)
 {
     const struct sim_executor *e = executor_of(w, was->executor);
     for (size_t i = 0; i < n; i++) {
         const struct command *poll = commands[i];
-        if (poll->kind != CMD_POLL || (intptr_t)poll->owner != e->index || poll->in.poll.seq < given_to(was))
+        if (poll->kind != CMD_POLL || (intptr_t)poll->owner != e->index || poll->in.poll.seq < was->poll_seq)
             continue;
         bool named = false;
         for (size_t k = 0; k < poll->in.poll.n_renew; k++)
@@ -180,9 +174,9 @@ static void check_gone(
     const struct sim_executor *e = executor_of(w, was->executor);
     if (job_of(w, was->executor, was->task, was->grant))
         world_fail(w, "a grant was taken back though it had arrived", was->task);
-    if (w->n_crashes > 0 && given_to(was) / LIFE == e->seq / LIFE)
+    if (w->n_crashes > 0 && was->poll_seq / LIFE == e->seq / LIFE)
         MARK(w, undone_after_crash);
-    if (given_to(was) / LIFE != e->seq / LIFE)
+    if (was->poll_seq / LIFE != e->seq / LIFE)
         MARK(w, undone_by_restarted);
 }
 
@@ -520,9 +514,9 @@ static void check_poll(struct world *w, const struct command *poll)
         const struct attempt *was = &w->attempts_before[i];
         if (was->finished || was->executor != poll->in.poll.executor || poll_names(w, poll, was->task, was->grant))
             continue;
-        if (poll->in.poll.seq < given_to(was))
+        if (poll->in.poll.seq < was->poll_seq)
             MARK(w, late_poll_old);
-        if (poll->in.poll.seq <= given_to(was))
+        if (poll->in.poll.seq <= was->poll_seq)
             continue;
         const struct attempt *is = store_attempt(w, was->task, was->grant);
         if (is && !is->finished && !news)

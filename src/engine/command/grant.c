@@ -140,11 +140,8 @@ void grant_absent(struct turn *turn, struct known_executor *known, struct comman
 {
     struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
     const struct attempt *granted = active_grant_read(turn, live);
-    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : granted->poll_seq;
-    bool forgotten = given < -1;
-    if (forgotten)
-        given = -2 - given;
-    enum absence absence = absence_of(seq, given, forgotten, live->named);
+    const struct attempt *now = changed ? &changed->attempt : granted;
+    enum absence absence = absence_of(poll->in.poll.seq, now->poll_seq, now->forgotten, live->named);
     struct node *node = absence == ABSENCE_NOTHING ? NULL : slice_find(turn->slice, live->attempt.task);
     /* it ended in this very turn */
     if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)

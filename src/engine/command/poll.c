@@ -68,7 +68,8 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     attempt.outcome = OUTCOME_none;
     attempt.finished = 0;
     /* it has begun, and whoever hears of it next may not have heard that (memory_lost) */
-    attempt.poll_seq = seq < 0 ? seq : -2 - seq;
+    attempt.poll_seq = seq;
+    attempt.forgotten = seq >= 0;
     attempt_change(turn, &attempt)->ended = false;
     slice_move(turn->slice, node, STATE_X,
         &(struct because){ .actor = known->row.name, .reason = STR("its lease was renewed late") });

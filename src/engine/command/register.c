@@ -30,9 +30,9 @@ static void memory_lost(struct turn *turn, const struct known_executor *known)
     for (struct list_node *at = known->active_grants.first; at; at = at->next) {
         struct attempt attempt = *active_grant_read(turn, CONTAINER_OF(at, struct active_grant, executor_link));
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)attempt.task);
-        if (attempt.poll_seq < 0 || (pending && (pending->ended || pending->removed)))
+        if (attempt.poll_seq < 0 || attempt.forgotten || (pending && (pending->ended || pending->removed)))
             continue;
-        attempt.poll_seq = -2 - attempt.poll_seq;
+        attempt.forgotten = true;
         attempt_change(turn, &attempt);
     }
 }

@@ -42,7 +42,7 @@ static void many_row(struct pg_bulk *b, const struct attempt *a, uint64_t bits, 
         bulk_i64(b, a->number);
         bulk_i64(b, a->executor);
         bulk_i64(b, a->started);
-        bulk_i64(b, a->poll_seq);
+        bulk_i64(b, poll_seq_pack(a));
     }
     bulk_i64(b, (int64_t)bits);
 }
@@ -51,7 +51,7 @@ static bool many_same(const struct attempt *a, const struct attempt *b, bool who
 {
     return a->task >> BLOCK_BITS == b->task >> BLOCK_BITS && a->grant == b->grant &&
            (!whole || (a->number == b->number && a->executor == b->executor && a->started == b->started &&
-                          a->poll_seq == b->poll_seq));
+                          poll_seq_pack(a) == poll_seq_pack(b)));
 }
 
 /* Neighbours that fit go together; what fits but stands elsewhere is put together by the statement. How many attempts
