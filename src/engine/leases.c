@@ -1,7 +1,7 @@
-/* leases: grants that are out, when they were heard of last, and what ends them.
+/* leases: active grants, when they were last renewed, and how attempts end.
  *
  * No deadline is stored: a grant lapses when this process's boot-time clock saw no renewal of it for a lease. After a
- * restart, or when this process itself was stopped for long, the watch starts anew. */
+ * restart, or when this process itself was stopped for long, every lease begins again. */
 #include <string.h>
 
 #include "core/lease.h"
@@ -44,8 +44,7 @@ const struct attempt *active_grant_read(struct turn *turn, struct active_grant *
     return &live->attempt;
 }
 
-/* Grants of another server that will be looked at come in one piece. unnamed: only those that this poll doesn't name.
- */
+/* Marks of this poll (polls.looks) tell which grants it named. */
 void active_grants_expect(struct turn *turn, const struct known_executor *known, bool unnamed)
 {
     struct store *store = turn->engine->store;
@@ -70,7 +69,7 @@ struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t gr
     struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
     struct active_grant *live = map_find(&turn->engine->grants->active, (uint64_t)task);
     const struct node *node = turn->narrow.is ? map_find(&turn->slice->nodes, (uint64_t)task) : NULL;
-    /* at another server, in a turn beside this one */
+    /* by a turn of another server beside this one */
     bool ended = node && (node->was != STATE_X || node->row.grant != grant);
     if (live && live->attempt.grant == grant && !ended) {
         found->attempt = *active_grant_read(turn, live);
@@ -83,7 +82,7 @@ struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t gr
     return stored && !turn->slice->failed ? found : NULL;
 }
 
-/* The attempt is over: its row is closed, its executor's counters move on. */
+/* Closes the row of an attempt and counts it for its executor. */
 static void attempt_close(struct turn *turn, const struct attempt *attempt)
 {
     struct pending_attempt *pending = attempt_change(turn, attempt);
@@ -92,7 +91,7 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
     if (known && attempt->outcome != OUTCOME_lost) {
         static const unsigned others =
             1u << OUTCOME_done | 1u << OUTCOME_skipped | 1u << OUTCOME_cancelled | 1u << OUTCOME_timeout;
-        /* what was cancelled or ran out of time is T, which isn't F */
+        /* a cancelled or timed out task ends in T, not in F */
         bool failed = (others >> attempt->outcome & 1) == 0;
         executor_counted(turn, attempt->executor, failed);
         if (!turn->narrow.is) {
@@ -101,12 +100,12 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
             turn_executor_changed(turn, known);
         }
     }
-    /* a lost one may still be heard of, until somebody else is granted the task */
+    /* the result of a lost one is accepted until the task is granted again */
     if (attempt->outcome != OUTCOME_lost)
         *ARRAY_ADD(turn->arena, turn->sealed) = (struct log_name){ attempt->task, attempt->grant };
 }
 
-/* image_failed: as the executor tells it: the container program failed itself, before there was a container. */
+/* image_failed: the executor reports that the container program itself failed, before there was a container. */
 static bool image_failed(struct turn *turn, const struct node *node, const struct attempt *end)
 {
     const struct task_class *class_ = map_find(&turn->engine->cache->classes, (uint64_t)node->row.class_id);
@@ -184,8 +183,8 @@ void lease_renew(struct engine *engine, struct active_grant *live, int64_t boot)
     heap_put(&engine->grants->deadlines, &live->deadline, boot + engine->config.lease_ms);
 }
 
-/* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. Of many a batch: the
- * next turn comes at once, and who is heard before it has not lapsed. */
+/* An attempt that lapses counts: whether its job began can't be known. At most a batch a turn: the next turn follows at
+ * once, and a lease that is renewed before it has not lapsed. */
 void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -200,7 +199,7 @@ void leases_expire(struct turn *turn)
     for (size_t left = turn_batch(engine);
          left > 0 && (first = heap_first(&engine->grants->deadlines)) && lease_lapsed(first->key, now); left--) {
         struct active_grant *live = CONTAINER_OF(first, struct active_grant, deadline);
-        heap_take(&engine->grants->deadlines, first); /* looked at once; the living are settled after the commit */
+        heap_take(&engine->grants->deadlines, first); /* tried once; leases_commit puts back those that live on */
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
             continue;
@@ -212,15 +211,15 @@ void leases_expire(struct turn *turn)
     }
 }
 
-enum { KEPT_MS = 2000 }; /* until it is noticed that the loop stands still */
+enum { KEPT_MS = 2000 }; /* until the engine notices that the loop stands still */
 
-/* Looks at every executor and at every job that runs, not at what waits: about 30 instructions each (bench/cost,
+/* Visits every executor and every active grant, no waiting task: about 30 instructions each (bench/cost,
  * keep-leases), only while the loop stands still, and beside it. */
 void leases_keep(struct engine *engine, int64_t boot)
 {
     MAP_EACH (&engine->cache->executors, e) {
         struct known_executor *known = e->value;
-        /* long silent before, too */
+        /* it was silent before the loop stood still, too */
         if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS)
             continue;
         pthread_mutex_lock(&engine->heard_lock);
@@ -241,7 +240,7 @@ void leases_watch_anew(struct engine *engine, int64_t boot)
     }
 }
 
-/* Its executor has one more, or one less: what `weir nodes` shows. */
+/* Its executor runs n more jobs (`weir nodes`). */
 void active_grant_count(struct engine *engine, const struct attempt *attempt, int64_t n)
 {
     struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)attempt->executor);
@@ -272,7 +271,7 @@ static void active_grant_forget(struct engine *engine, int64_t task, int64_t gra
     heap_take(&engine->grants->deadlines, &live->deadline);
     if (known)
         list_remove(&known->active_grants, &live->executor_link);
-    /* what waited for a slot of it may be granted now */
+    /* its poll was limited by its slots: it may get more now */
     if (known && known->parked && known->parked->limited)
         engine->polls->left = true;
     map_take(&engine->grants->active, (uint64_t)task);
@@ -333,7 +332,7 @@ void leases_commit(struct turn *turn)
             continue;
         }
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)pending->attempt.task);
-        /* it lapsed and was taken up again, or its row changed */
+        /* it lapsed and was revived, or its row changed */
         if (live && live->attempt.grant == pending->attempt.grant) {
             live->attempt = pending->attempt;
             if (live->deadline.pos == 0)
@@ -344,7 +343,7 @@ void leases_commit(struct turn *turn)
             active_grant_forget(engine, live->attempt.task, live->attempt.grant);
         live = active_grant_put(engine, &pending->attempt, turn->boot);
         active_grant_count(engine, &pending->attempt, 1);
-        live->named = !pending->is_new; /* taken up again: by a poll that named it */
+        live->named = !pending->is_new; /* a revived one was named by a poll */
     }
     if (turn->attempt_list.n)
         pthread_mutex_unlock(&engine->heard_lock);

@@ -1,15 +1,15 @@
 /* served: which classes of tasks have an executor that could start them, and what follows when that changes.
  *
- * A task takes slots only while its class is served (core/settle.c). An executor counts while its row says that it is
- * active: neither lost, paused nor draining; that all its slots are in use doesn't matter. Rows of executors change in
- * wide turns alone, so every turn of every server decides by the same. Who isn't heard after a restart counts until it
- * is found silent (executors_watch).
+ * A task takes slots only while its class is served (core/settle.c). An executor serves while its row says that it is
+ * active: neither lost, paused nor draining, whether or not all its slots are in use. Rows of executors change in wide
+ * turns only, so every turn of every server decides by the same rows. After a restart an executor that has not polled
+ * counts until it is found silent (executors_watch).
  *
- * Of each class one executor is remembered that serves it: a change of an executor costs a short look at each class,
- * and a task's turn asks one pointer. Those who waited for a class that is served now go on, and those of a class that
- * isn't any more give their slots back, a batch a turn. Every server does both when it hears of the change, so that
- * none of them has to live until it is done; what is left over is memory, and when rows are read anew all of it is
- * looked at again. */
+ * For each class one executor that serves it is remembered: a changed executor costs a short check of each class, and a
+ * task's turn reads one pointer. Tasks that waited for a class that is served now go on; tasks of a class that isn't
+ * served any more release their slots, a batch a turn. Every server does both when it learns of the change, so that it
+ * gets done even if one of them dies. What is left to do is kept in memory; when rows are read again, all classes are
+ * checked again. */
 #include <string.h>
 
 #include "engine/cache/cache.h"
@@ -51,8 +51,8 @@ void served_class_gone(struct engine *engine, const struct task_class *class_)
     map_take(&engine->served->waking, (uint64_t)class_->id);
 }
 
-/* A look at each class when an executor comes, goes or changes: about 180 instructions (bench/cost,
- * executor-among-classes). Classes that nobody needs go (expiry.c), so there are as many as there are kinds of tasks,
+/* Checks each class when an executor registers, goes or changes: about 180 instructions (bench/cost,
+ * executor-among-classes). Unused classes are removed (expiry.c), so there are as many as there are kinds of tasks,
  * however many tasks wait. */
 void served_look(struct engine *engine, struct known_executor *changed)
 {
@@ -76,7 +76,7 @@ void served_look(struct engine *engine, struct known_executor *changed)
 void executor_changed(struct turn *turn, struct known_executor *known)
 {
     struct engine *engine = turn->engine;
-    silence_watch(engine, known); /* it may never be heard again, and no other turn come */
+    silence_watch(engine, known); /* it may never poll again, and no other turn may come */
     turn_executor_changed(turn, known);
     served_look(engine, known);
 }
@@ -107,7 +107,7 @@ bool served_due(const struct engine *engine)
            engine->served->unserved.again;
 }
 
-/* Those who waited for an executor, in their order; how many. */
+/* Considers tasks that waited for an executor, in their order; returns how many. */
 static size_t class_wake(struct turn *turn, int64_t class_id, size_t most)
 {
     struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
@@ -122,7 +122,7 @@ static size_t class_wake(struct turn *turn, int64_t class_id, size_t most)
     return n;
 }
 
-/* Goes on with the walk over all slots that are held; true: it is through. */
+/* Goes on with the walk over all held slots; true: it has reached the end. */
 static bool unserved_walk(struct turn *turn, size_t most)
 {
     struct engine *engine = turn->engine;
@@ -165,11 +165,11 @@ void served_run(struct turn *turn)
             woken = true;
         if (woken)
             map_take(&engine->served->waking, e->key);
-        left -= n < left ? n + 1 : left; /* a look in vain counts, too */
+        left -= n < left ? n + 1 : left; /* a class without waiters counts, too */
     }
     if (unserved->due && unserved_walk(turn, most))
         *unserved = (struct unserved){ .again = unserved->again };
-    if (!unserved->due && unserved->again) /* from the next turn on: what this one gave out isn't stored yet */
+    if (!unserved->due && unserved->again) /* from the next turn on: slots taken in this one aren't stored yet */
         *unserved = (struct unserved){ .due = true };
     slice_settle(turn->slice);
 }

@@ -1,12 +1,12 @@
-/* silence: executors that nobody hears, and those whose polls other servers are to hear of; each costs what has
- * changed, and a turn does a batch of it.
+/* silence: executors that fell silent are marked LOST; rows of executors that polled are written for other servers.
+ * Both go in batches and cost as much as there are changes.
  *
- * Active executors stand in a heap by the time at which one might have fallen silent. Being heard doesn't move it
- * there: when its time has come it is looked at, and put back if it was heard meanwhile. So a poll costs nothing here,
- * and a look is due once a lease for each.
+ * Active executors stand in a heap by the time at which they may have fallen silent. A poll doesn't move its executor:
+ * when the time has come the executor is checked, and put back if it polled since. So a poll costs nothing here, and
+ * each executor is checked once a lease.
  *
- * Leases across servers hang on executors' rows (peers.c), which go with the server's own beat, once a second: those
- * that polled since the last one, in the order in which they did. */
+ * A lease that another server granted is renewed by the executor's row (peers.c). With its own beat, once a second, a
+ * server writes the rows of the executors that polled it since the last beat, in that order. */
 #include "core/lease.h"
 #include "engine/grants.h"
 #include "engine/shared/shared.h"
@@ -15,12 +15,13 @@
 
 static int64_t heard_since(const struct engine *engine, const struct known_executor *known)
 {
-    return known->heard ? known->heard : engine->shared->began; /* else its row would be believed for ever */
+    return known->heard ? known->heard
+                        : engine->shared->began; /* else an executor that never polls would never be lost */
 }
 
 void silence_watch(struct engine *engine, struct known_executor *known)
 {
-    /* in the heap already, never with too late a time */
+    /* it is in the heap already, at an early enough time */
     if (known->row.state != EXECUTOR_ACTIVE || known->silence.pos)
         return;
     heap_put(&engine->grants->silences, &known->silence,
@@ -50,7 +51,7 @@ void executors_watch(struct turn *turn)
     bool lost = false;
     if (engine->grants->deaf)
         return;
-    /* the rest in the next turn */
+    /* the rest follows in the next turn */
     for (size_t left = turn_batch(engine); left > 0 && silence_next(engine) <= turn->boot; left--) {
         struct heap_node *first = heap_first(&engine->grants->silences);
         struct known_executor *known = CONTAINER_OF(first, struct known_executor, silence);
@@ -86,7 +87,7 @@ void executor_spoke(struct engine *engine, struct known_executor *known, int64_t
         list_append(&engine->grants->spoken, &known->spoken);
 }
 
-/* Nobody else, nobody to tell; a server that begins waits for a lease before it gives anybody up. */
+/* Without other servers no row is written; a server that starts waits for a lease before it marks executors LOST. */
 void executors_beat(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -108,7 +109,7 @@ void beats_commit(struct turn *turn)
     engine->grants->beats_due -=
         turn->n_beaten < engine->grants->beats_due ? turn->n_beaten : engine->grants->beats_due;
     if (engine->grants->beats_due > engine->grants->spoken.n)
-        engine->grants->beats_due = engine->grants->spoken.n; /* some have gone */
+        engine->grants->beats_due = engine->grants->spoken.n; /* some executors were removed */
 }
 
 void silence_forget(struct engine *engine, struct known_executor *known)

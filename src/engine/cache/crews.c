@@ -1,9 +1,9 @@
-/* crews: how many executors could be given tasks of a class, for `why`. Those that can do the same (tenant, zone,
- * kinds, labels) are one crew, which is counted: a question costs a look at each crew, not at each executor.
+/* crews: how many executors could be granted tasks of a class, for `why`. Executors that fit the same classes (by
+ * tenant, zone, kinds, labels) are one crew, which is counted: a question visits each crew, not each executor.
  *
- * Who is alive is a matter of time: of each crew those who were heard stand in the order in which that was, so whoever
- * asks finds those who have fallen silent since at the front, and each of them is taken out once. All of it is under
- * heard_lock: the api asks beside the turns. */
+ * Whether an executor is alive depends on the time: the live ones of a crew are listed in order of their last polls, so
+ * those that fell silent since are at the front, and each is removed once. All of it is under heard_lock: the api
+ * asks while turns run. */
 #include <string.h>
 
 #include "core/why.h"
@@ -12,13 +12,13 @@
 #include "io/clock.h"
 
 struct crew {
-    struct executor like; /* what they have in common; its texts are in: */
+    struct executor like; /* what its executors have in common; its texts are in: */
     struct str key;
     char *text; /* of the key */
     size_t n;
-    int64_t counts[CREW_PLACES][EXECUTOR_LOST + 1]; /* by what was heard of them, and by state */
-    struct list live;                               /* those who are CREW_LIVE, by when they were heard */
-    struct list active;                             /* those who are counted as such */
+    int64_t counts[CREW_PLACES][EXECUTOR_LOST + 1]; /* of executors, by place and state */
+    struct list live;                               /* those that are CREW_LIVE, in the order of their last polls */
+    struct list active;                             /* those that are counted as EXECUTOR_ACTIVE */
 };
 
 static struct str key_keep(char **at, struct str s, char end)
@@ -31,7 +31,7 @@ static struct str key_keep(char **at, struct str s, char end)
     return kept;
 }
 
-/* Its texts one behind the other, which is the crew's name; out->labels must have room. */
+/* The crew's name: the executor's texts one behind the other; out->labels must have room. */
 static struct str key_make(char *text, const struct executor *row, struct executor *out)
 {
     char *at = text;
@@ -82,7 +82,7 @@ static void crew_count(struct known_executor *known)
         list_append(&crew->active, &known->active);
 }
 
-/* Counts the executor where it stands now. */
+/* Counts the executor at another place, or in another state. */
 static void crew_move(struct known_executor *known, enum crew_place place)
 {
     struct crew *crew = known->crew;
@@ -134,7 +134,7 @@ void crew_state(struct engine *engine, struct known_executor *known)
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
-/* Those who have been silent for too long leave the front. */
+/* Executors that have been silent for too long leave the front. */
 static void crew_look(struct engine *engine, struct crew *crew, int64_t now)
 {
     for (struct list_node *at; (at = crew->live.first);) {

@@ -50,7 +50,7 @@ static struct supply *supply_of(struct turn *turn, int64_t class_id)
     return supply;
 }
 
-/* What became pending since the last look goes to its class, each once, however many classes are asked for. */
+/* Adds the tasks that became pending since the last call to their classes, each once. */
 static void supplies_fresh(struct turn *turn)
 {
     for (; turn->claims.n_supplied < turn->slice->fresh.n; turn->claims.n_supplied++) {
@@ -63,7 +63,7 @@ static void supplies_fresh(struct turn *turn)
 
 static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t want)
 {
-    /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
+    /* their stored rows may be void; if too few rows are left, supply_row reads more */
     if (!turn->claims.supplied)
         MAP_EACH (&turn->slice->nodes, e)
             turn->claims.n_were_pending += ((const struct node *)e->value)->was == STATE_P;
@@ -78,7 +78,7 @@ static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t wan
     return supply;
 }
 
-/* A stored ready row stands for a task that this turn has not touched, or left where it was. */
+/* A stored row is valid while this turn has not touched its task, or left it pending at the same place. */
 static bool row_stands(struct turn *turn, const struct ready_row *row)
 {
     const struct node *node = map_find(&turn->slice->nodes, (uint64_t)row->task);
@@ -117,7 +117,7 @@ static bool supply_head(struct turn *turn, struct supply *supply, struct ready_r
     return first != NULL;
 }
 
-/* The classes that fit an executor. They are looked at once a poll, not once a grant. */
+/* The classes that fit an executor, collected once a poll, not once a grant. */
 static struct picks picks_open(struct turn *turn, struct known_executor *known, size_t want)
 {
     struct picks picks = { 0 };
@@ -148,8 +148,8 @@ static struct node *pick_next(struct turn *turn, struct picks *picks)
     return NULL;
 }
 
-/* How many grants the poll may bring: what it says is free counts as far as the executor's slots, and a few that it
- * takes ahead of them while its jobs are very short, aren't taken by what it holds already. */
+/* How many grants the poll may receive: the free slots that it reports, but at most the executor's slots, and the few
+ * it takes ahead while its jobs are very short, less its active grants. */
 static int64_t grants_most(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
     int64_t free = poll->in.poll.free, again = (int64_t)poll->out.poll.n_grants;
@@ -157,7 +157,7 @@ static int64_t grants_most(struct turn *turn, const struct known_executor *known
     if (again + room >= free)
         return free;
     for (struct list_node *at = known->active_grants.first; at;
-         at = at->next) { /* and those that end in this very turn? */
+         at = at->next) { /* those that end in this turn are free again */
         const struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)live->attempt.task);
         room += pending && (pending->ended || pending->removed) && pending->attempt.grant == live->attempt.grant;
@@ -197,14 +197,14 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
             continue;
         }
         size_t bytes = slice_spec(turn->slice, node)->body.len;
-        /* the next poll asks for it */
+        /* it goes into the answer of the next poll */
         if (poll->out.poll.n_grants && poll->out.poll.grant_bytes + bytes > GRANTS_BYTES_MAX)
             return;
         grant_make(turn, known, poll, node);
     }
 }
 
-/* Tasks whose numbers are near each other: as they are when they were made together. */
+/* Tasks that were made together have numbers near each other. */
 static bool grants_near(const struct pending_attempt *a, const struct pending_attempt *b)
 {
     return a->attempt.task - b->attempt.task <= NEAR_MAX && b->attempt.task - a->attempt.task <= NEAR_MAX;
@@ -214,7 +214,7 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
 {
     size_t first = turn->attempt_list.n;
     if (engine_damaged(turn->engine))
-        return; /* a result might not be recorded */
+        return; /* the result might not be recorded */
     grants_take(turn, poll, want);
     struct pending_attempt **list = turn->attempt_list.at;
     for (size_t i = first, end = turn->attempt_list.n; i < end && end - first >= turn->engine->many; i++)
@@ -222,11 +222,11 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
             (i > first && grants_near(list[i], list[i - 1])) || (i + 1 < end && grants_near(list[i], list[i + 1]));
 }
 
-/* Classes of what became pending in this turn and still is. */
+/* Classes of the tasks that became pending in this turn and still are. */
 struct fresh_classes {
     int64_t ids[32];
     size_t n;
-    bool all; /* too many to tell apart: everybody is looked at */
+    bool all; /* too many for the list: every parked poll is tried */
 };
 
 static void fresh_class_add(struct fresh_classes *classes, int64_t id)
@@ -258,7 +258,7 @@ void claims_run(struct turn *turn)
     struct engine *engine = turn->engine;
     for (size_t i = 0; i < turn->claims.polls.n; i++)
         claim_for(turn, turn->claims.polls.at[i], want);
-    /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
+    /* A parked poll found nothing when it came: only tasks that became pending in this turn can be granted to it. */
     size_t fresh = 0;
     struct fresh_classes classes = { 0 };
     for (size_t i = 0; i < turn->slice->fresh.n; i++) {
@@ -276,7 +276,7 @@ void claims_run(struct turn *turn)
         if (!fresh_fits(turn, &classes, poll))
             continue;
         size_t before = poll->out.poll.n_grants;
-        /* what is asked for in vain is locked in vain */
+        /* a narrow turn locks every row it reads */
         size_t more = turn->narrow.is ? (size_t)poll->in.poll.free : GRANTS_MAX;
         claim_for(turn, poll, all ? fresh + more : fresh);
         size_t granted = poll->out.poll.n_grants - before;
@@ -285,6 +285,6 @@ void claims_run(struct turn *turn)
         fresh = granted < fresh ? fresh - granted : 0;
     }
     engine->shared->passed_over = turn->narrow.is && engine->store->ops->ready_passed(engine->store);
-    /* slots that they gave back may have made others pending, too late for this turn */
+    /* parked tasks released slots, which may have made others pending too late for this turn */
     engine->polls->left = turn->claims.n_parked_tasks > 0 || engine->shared->passed_over;
 }

@@ -8,8 +8,8 @@
 #include "engine/state.h"
 
 enum {
-    GRANTS_MAX = 1000,      /* a poll's */
-    NEED_BYTES = 512,       /* of a dependency in a grant, besides its outputs, about */
+    GRANTS_MAX = 1000,      /* of one poll */
+    NEED_BYTES = 512,       /* about, of a dependency in a grant without its outputs */
     GRANTS_MANY = 64,       /* unless the configuration says otherwise */
     NEAR_MAX = 8,           /* numbers of tasks */
     POLLS_TOGETHER_MS = 64, /* a power of two: long polls end in step */
@@ -57,17 +57,18 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
 /* prune.c */
 void prune_follow(struct turn *turn); /* logs go after the commit */
 
-/* polls that wait */
+/* parked polls: those that wait for work */
 struct polls {
-    struct heap due;    /* by their deadline: a turn looks at those that are due, not at all that wait */
+    struct heap due;    /* by deadline: a turn visits those that are due, not all */
     struct list parked; /* oldest first */
-    bool left;          /* the last turn put pending tasks back: waiting polls are looked at again, at once */
-    uint64_t looks;     /* polls looked at */
+    bool left;          /* the last turn parked pending tasks: parked polls are tried again at once */
+    uint64_t looks;     /* polls handled so far */
 };
 
 /* register.c. executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
 bool executor_owned(const struct executor *executor, const struct command *command);
-void grants_forget(struct turn *turn); /* nobody can name any more what is granted: it may have begun, and counts */
+/* after a new incarnation: executors can't name their grants any more, whose jobs may have begun */
+void grants_forget(struct turn *turn);
 void register_commit(struct engine *engine, const struct command *command); /* the executor's records are remembered */
 
 struct active_grant;
@@ -81,12 +82,12 @@ void claims_run(struct turn *turn); /* claim.c: gives pending tasks to the polls
 /* poll.c */
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending);
 void poll_answer(struct turn *turn, struct command *poll);
-/* answers those that have something to say or are due; the others park */
+/* answers the polls that have news or are due; parks the others */
 void polls_settle(struct turn *turn);
-void polls_commit(struct turn *turn); /* what their answers carried is remembered */
-/* they and waiting polls stand as before the turn */
+void polls_commit(struct turn *turn); /* after the commit: parks polls, remembers the numbers of answered ones */
+/* commands and parked polls are as before the turn */
 void commands_undo(struct engine *engine, struct command **commands, size_t n);
-void polls_release(struct engine *engine, struct list *out); /* all, empty (shutdown) */
+void polls_release(struct engine *engine, struct list *out); /* all, with empty answers (shutdown) */
 int64_t polls_deadline(struct engine *engine);
 
 /* idempotency.c: every command that creates, in this order:

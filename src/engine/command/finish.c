@@ -1,5 +1,5 @@
 /* finish: how attempts end. Same fence and same finish: 200 for ever; same fence, other finish: already_finished; older
- * fence: stale_fence. A late result counts while nobody else was granted the task. */
+ * fence: stale_fence. A late result counts until the task is granted again. */
 #include <string.h>
 
 #include "core/retry.h"
@@ -16,9 +16,7 @@ static bool hash_given(const uint8_t *hash)
     return memcmp(hash, zero, sizeof zero) != 0;
 }
 
-/* A task whose lease lapsed, and that nobody else was given since, takes the way back through P to X, so that its end
- * is an ordinary one.
- */
+/* A task whose lease lapsed and that was not granted since moves back through P to X, so that it ends as any other. */
 static bool late_return(struct turn *turn, struct node *node, const struct because *because)
 {
     struct because why = { .actor = because->actor, .reason = STR("a late result") };
@@ -39,7 +37,7 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
     return true;
 }
 
-/* Executors that serve everybody are `default`'s; others are heard of their own tenant's tasks only. */
+/* Executors of the tenant `default` serve all tenants; others may finish tasks of their own tenant only. */
 static bool foreign(struct turn *turn, const struct actor *actor, const struct node *node)
 {
     return !str_eqz(actor->tenant, TENANT_DEFAULT) &&
@@ -62,7 +60,7 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
         grant = node->row.grant;
     struct pending_attempt *found = attempt_find(turn, item->fence.task, grant);
     if (!found)
-        return ERR_stale_fence; /* never granted, or taken back before it arrived */
+        return ERR_stale_fence; /* never granted, or undone because it did not arrive */
     const struct attempt *attempt = &found->attempt;
     const struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)attempt->executor);
     if (known && !executor_owned(&known->row, command))
@@ -80,7 +78,7 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
         stale = true;
     if (stale)
         return ERR_stale_fence;
-    /* stopped while its lease had lapsed */
+    /* it was stopped after its lease had lapsed */
     if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost)
         return ERR_already_ended;
     bool ended_otherwise =
@@ -88,7 +86,7 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
     if (ended_otherwise)
         return ERR_already_ended;
     if (item->unproven)
-        return ERR_artifact_unknown; /* after all that makes it a repeated or a stale one */
+        return ERR_artifact_unknown; /* checked last: a repeated or stale finish is answered as such */
     *out_node = node;
     return ERR_none;
 }
@@ -110,7 +108,7 @@ static void outputs_put(struct turn *turn, int64_t task, struct str outputs)
 static void finish_keep(struct turn *turn, struct node *node, const struct finish_item *item)
 {
     if (item->outputs.len)
-        node->row.marks |= MARK_OUTPUTS; /* before its successors hear of the end */
+        node->row.marks |= MARK_OUTPUTS; /* before its end reaches its successors */
     if (item->outputs.len)
         outputs_put(turn, item->fence.task, item->outputs);
     if (item->log.len)
@@ -132,7 +130,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
             continue;
         const struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)attempt.executor);
         struct because because = { .actor = known ? known->row.name : command->actor.name };
-        bool returned = node->row.state == STATE_F; /* others may have the archive's lock since */
+        bool returned = node->row.state == STATE_F; /* another task may hold the archive's lock since */
         int64_t waits = node->row.state == STATE_S ? node->row.waits : 0;
         if (node->row.state != STATE_X && !late_return(turn, node, &because)) {
             item->code = ERR_already_ended;
@@ -147,12 +145,12 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         turn->slice->tells_left += tells_more(turn->engine);
         attempt_over(turn, node, &attempt, &end, item->reason, &because);
-        /* retried, and it queued for the lock again: it leaves that place */
+        /* a retry queued it for the lock again: it leaves that queue */
         if (state_ended(node->row.state))
             node->row.waits = waits;
         if (returned)
-            archive_lock_again(turn, node); /* if it is to be tried again */
-        /* tried again at once, but not before those */
+            archive_lock_again(turn, node); /* it queues again if it is retried */
+        /* retried at once, but behind the other waiters for the lock */
         bool ahead = returned && node->row.state == STATE_P && node->row.waits;
         if (ahead)
             task_wait(turn->slice, node, 0, &because);

@@ -8,8 +8,7 @@
 #include "engine/grants.h"
 #include "store/row_copy.h"
 
-/* How the last attempt of a task that has ended went. Of one that is done nothing is read: that is said by its outcome.
- */
+/* How the last attempt of an ended task ended. For a done task its outcome says that, and no attempt is read. */
 static void need_end(struct turn *turn, const struct task *row, struct need *need)
 {
     need->exit = need->signal = -1;
@@ -37,7 +36,7 @@ static struct str need_outputs(struct turn *turn, const struct task *row)
     return outputs;
 }
 
-/* grant_needs: what the task is told of those it depends on, whatever their end; how many bytes that is, about. */
+/* grant_needs: states and outputs of the tasks that the task depends on; returns about how many bytes that is. */
 static size_t grant_needs(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
 {
     size_t n, bytes = 0;
@@ -100,7 +99,7 @@ void grant_make(struct turn *turn, struct known_executor *known, struct command 
     row->attempts++;
     if (row->vt > turn->slice->v_now)
         turn->slice->v_now = row->vt;
-    row->unique = (struct str){ 0 }; /* it has started: another may be made */
+    row->unique = (struct str){ 0 }; /* it has started: its key is free for another task */
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
     struct attempt attempt = { .task = row->id,
         .number = row->attempts,
@@ -115,13 +114,13 @@ void grant_make(struct turn *turn, struct known_executor *known, struct command 
         .log_bytes = -1 };
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = true;
-    if (row->grant > 1) /* what an older attempt might still have said is not heard any more */
+    if (row->grant > 1) /* the log of an older attempt is closed */
         *ARRAY_ADD(turn->arena, turn->sealed) = (struct log_name){ row->id, row->grant - 1 };
     turn->n_granted++;
     grant_render(turn, poll, node);
 }
 
-/* The grant never reached its executor: as if it had not been made, but for its number. */
+/* The grant never reached its executor: all but its number is undone. */
 static void grant_undo(
     struct turn *turn, const struct known_executor *known, struct node *node, const struct attempt *attempt)
 {
@@ -143,7 +142,7 @@ void grant_absent(struct turn *turn, struct known_executor *known, struct comman
     const struct attempt *now = changed ? &changed->attempt : granted;
     enum absence absence = absence_of(poll->in.poll.seq, now->poll_seq, now->forgotten, live->named);
     struct node *node = absence == ABSENCE_NOTHING ? NULL : slice_find(turn->slice, live->attempt.task);
-    /* it ended in this very turn */
+    /* it ended in this turn */
     if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant)
         return;
     if (absence == ABSENCE_RESEND) {

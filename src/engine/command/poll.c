@@ -22,7 +22,7 @@
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 
-/* --- what a poll says --- */
+/* --- renewals --- */
 
 static void cancel_add(struct command *poll, struct fence fence, enum task_state ending, bool stale)
 {
@@ -47,13 +47,13 @@ void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *
     poll_answer(turn, poll);
 }
 
-/* A lapsed lease that nobody else was given in the meantime is taken up again. */
+/* Revives a lapsed lease if the task was granted to no other executor since. */
 static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence, int64_t seq)
 {
     struct node *node = slice_find(turn->slice, fence.task);
     if (node && known->row.tenant.len && !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, known->row.tenant))
         return false;
-    /* it is there again; are its slots, too? */
+    /* its executor is back; are its slots free, too? */
     if (node && node->row.grant == fence.grant && node->row.holds & 1u << HOLD_executor) {
         task_consider(turn->slice, node);
         slice_settle(turn->slice);
@@ -67,7 +67,7 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     struct attempt attempt = found->attempt;
     attempt.outcome = OUTCOME_none;
     attempt.finished = 0;
-    /* it has begun, and whoever hears of it next may not have heard that (memory_lost) */
+    /* the job has begun; the server that receives the next poll may not know that (memory_lost) */
     attempt.poll_seq = seq;
     attempt.forgotten = seq >= 0;
     attempt_change(turn, &attempt)->ended = false;
@@ -81,7 +81,7 @@ static uint64_t fence_hash(struct fence fence)
     return (uint64_t)fence.task * 0x9e3779b97f4a7c15u ^ (uint64_t)fence.grant;
 }
 
-/* The poll's finishes by task and grant. A key that another one has says nothing: then they are searched. */
+/* The poll's finishes by a hash of task and grant. Two with one hash: the list is searched (finished_in). */
 static struct map finishes_index(const struct command *poll)
 {
     struct map index = { 0 };
@@ -106,7 +106,7 @@ static bool finished_in(const struct command *poll, const struct map *index, str
     return false;
 }
 
-/* Another executor of the same token, as one is that has another name since. */
+/* The grant belongs to another executor of the same token: the same executor under an older name. */
 static bool speaks_for(struct turn *turn, const struct command *poll, int64_t executor)
 {
     const struct known_executor *other = map_find(&turn->engine->cache->executors, (uint64_t)executor);
@@ -122,7 +122,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         struct fence fence = poll->in.poll.renew[i].fence;
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)fence.task);
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)fence.task);
-        /* in this very turn */
+        /* it ended in this turn */
         if (pending && (pending->ended || pending->removed) && pending->attempt.grant == fence.grant)
             live = NULL;
         bool foreign =
@@ -138,10 +138,9 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             if (live->ending)
                 cancel_add(poll, fence, live->ending, false);
         } else if (finished_in(poll, &finishes, fence)) {
-            continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
+            continue; /* this poll finished it, perhaps as lost: nothing to revive, nothing to kill */
         } else if (!foreign && known_fence && lease_revive(turn, known, fence, poll->in.poll.seq)) {
-            live = map_find(
-                &engine->grants->active, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
+            live = map_find(&engine->grants->active, (uint64_t)fence.task); /* it lapsed in this turn, and is revived */
             if (live && live->attempt.grant == fence.grant)
                 live->look = engine->polls->looks;
             else
@@ -160,19 +159,20 @@ static void poll_seq(struct turn *turn, struct known_executor *known, struct com
     if (poll->in.poll.seq < 0)
         return;
     active_grants_expect(turn, known, true);
-    for (struct list_node *at = known->active_grants.first; at; at = at->next) { /* changed by the commit, not here */
+    for (struct list_node *at = known->active_grants.first; at;
+         at = at->next) { /* the commit changes this list, not this loop */
         struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
         if (live->look != turn->engine->polls->looks)
             grant_absent(turn, known, poll, live);
     }
 }
 
-/* An executor has seen more than this store knows: it is an older copy. Its fences must not be mistaken for those that
- * were given out since. */
+/* An executor has seen later events than this store has: the store is an older copy. A new incarnation keeps fences of
+ * the lost history from being taken for those that this store makes. */
 static void store_went_back(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
     struct engine *engine = turn->engine;
-    /* all that was seen is older than that */
+    /* a new incarnation since: what executors have seen is older */
     bool renewed = engine->shared->went_back || turn->head.incarnation != engine->head.incarnation;
     bool other_history = poll->in.poll.seen_incarnation != turn->head.incarnation;
     if (PLANT(incarnation_each_poll))
@@ -257,7 +257,7 @@ static bool has_news(const struct command *poll)
 void polls_settle(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    for (size_t i = 0; i < turn->slice->endings.n; i++) { /* cancels for jobs whose executor listens now */
+    for (size_t i = 0; i < turn->slice->endings.n; i++) { /* cancels for jobs whose executor has an open poll */
         struct node *node = turn->slice->endings.at[i];
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);
         struct known_executor *known =
@@ -296,7 +296,7 @@ void polls_commit(struct turn *turn)
 {
     for (size_t i = 0; i < turn->claims.to_park.n; i++) {
         struct command *poll = turn->claims.to_park.at[i];
-        poll->revived = 0; /* they are among the living now */
+        poll->revived = 0; /* they are active grants now */
         list_append(&turn->engine->polls->parked, &poll->node);
         if (PLANT(poll_kept))
             continue;
@@ -328,8 +328,8 @@ int64_t polls_deadline(struct engine *engine)
     return first ? first->key : INT64_MAX;
 }
 
-/* Looks at every executor and every poll that waits; only after a turn that came to nothing, of which a narrow one is
- * followed by wide ones for a while (narrow_undo) and any other by reading all rows anew. */
+/* Visits every executor and every parked poll, but only after a failed turn: after a narrow one wide turns follow for
+ * a while (narrow_undo), after any other all rows are read again. */
 void commands_undo(struct engine *engine, struct command **commands, size_t n)
 {
     for (size_t i = 0; i < n; i++)

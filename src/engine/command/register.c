@@ -1,8 +1,7 @@
-/* register: executors register, and with a token of theirs take a name over.
+/* register: executors register; which token owns an executor, and when another token may take over its name.
  *
- * An executor tells which records of jobs it has (`memory`). When those are not the ones it had before, it may have
- * forgotten jobs that it started: its grants are marked so in the store, and one that it doesn't name any more counts
- * as an attempt that was lost. */
+ * An executor identifies its job records (`memory`). A new value means that it may have forgotten jobs that it started:
+ * its grants are marked `forgotten` in the store, and one that it doesn't name any more is a lost attempt. */
 #include "core/lease.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
@@ -22,8 +21,8 @@ static uint64_t memory_of(const struct command *command)
                                                                                : 0;
 }
 
-/* The executor was started anew, and not on the records it had: what it doesn't name any more may have begun. Written
- * down, since whoever hears its next poll may be another process. */
+/* The executor restarted without the job records it had: jobs that it doesn't name any more may have begun. Stored,
+ * since another server may receive its next poll. */
 static void memory_lost(struct turn *turn, const struct known_executor *known)
 {
     active_grants_expect(turn, known, false);
@@ -67,7 +66,7 @@ void command_register(struct turn *turn, struct command *command)
     struct engine *engine = turn->engine;
     struct executor *wish = &command->in.reg.executor;
     struct kept_answer kept = { 0 };
-    if (idempotency_met(turn, command, &kept)) { /* nothing begins anew: it is the answer that was lost */
+    if (idempotency_met(turn, command, &kept)) { /* the answer was lost: the executor has not restarted */
         command->out.reg.id = kept.n ? kept.numbers[0] : 0;
         command->out.reg.lease_ms = engine->config.lease_ms;
         return;
@@ -92,12 +91,12 @@ void command_register(struct turn *turn, struct command *command)
     struct executor row = *wish;
     row.id = known ? known->row.id : turn->head.next_executor++;
     row.registered = turn->wall;
-    row.owner = mine ? command->token : known->row.owner; /* `admin` speaks for it, and leaves it to whom it belongs */
+    row.owner = mine ? command->token : known->row.owner; /* `admin` doesn't become the owner */
     row.tenant = str_eqz(command->actor.tenant, TENANT_DEFAULT) ? (struct str){ 0 } : command->actor.tenant;
     row.processed = known ? known->row.processed : 0;
     row.failed = known ? known->row.failed : 0;
     row.state = known && known->row.state == EXECUTOR_PAUSED ? EXECUTOR_PAUSED : EXECUTOR_ACTIVE;
-    if (known && known->parked) { /* of an earlier life: its numbers don't compare with what comes now */
+    if (known && known->parked) { /* from before the restart: its number can't be compared with new ones */
         poll_answer(turn, known->parked);
         known->parked = NULL;
     }

@@ -26,6 +26,6 @@ SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task 
 SELECT task, grant_no, number, executor, started, poll_seq FROM live ORDER BY task, grant_no;
 
 -- name: lives_forget
--- With a new incarnation: no executor can name these grants any more, though their jobs may have begun (model.h, poll_seq). A walk of `live`,
+-- With a new incarnation: no executor can name these grants any more, though their jobs may have begun (model.h, forgotten). A walk of `live`,
 -- once for a restore or a copy; never in a turn.
 UPDATE live SET poll_seq = -2 - poll_seq WHERE poll_seq >= 0;
