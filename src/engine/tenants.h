@@ -1,4 +1,5 @@
-/* tenants: what each tenant has and may have; the site's keys: cache/tenants.c, command/site.c. */
+/* tenants: what each tenant has (cache/tenants.c), whether it may have more (quota.c; core/quota.c decides), and the
+ * site's keys (command/site.c). */
 #ifndef WEIR_ENGINE_TENANTS_H
 #define WEIR_ENGINE_TENANTS_H
 
@@ -30,7 +31,7 @@ struct site {
     atomic_bool held; /* the store was restored, and is paused since */
 };
 
-/* tenants.c */
+/* cache/tenants.c */
 struct known_tenant *tenant_find(struct engine *engine, struct str name); /* NULL: it isn't listed */
 bool tenant_is_listed(struct engine *engine, struct str name);            /* or nobody is: then everybody may be */
 /* is it that one's own? Shared ones are `default`'s */
@@ -52,7 +53,7 @@ bool tenants_load(struct engine *engine, struct err *err);
 void tenants_drop(struct engine *engine);
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 
-/* cache/tenants.c. quota_refused: true: the command is refused, because its tenant would have more than it may */
+/* quota.c. quota_refused: true: the command is refused, because its tenant would have more than it may */
 bool quota_refused(struct turn *turn, struct command *command, enum quota quota, int64_t more);
 /* tasks, and the bytes that tasks leave behind */
 bool quota_tasks_refused(struct turn *turn, struct command *command, int64_t more);
