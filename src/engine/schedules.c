@@ -157,7 +157,9 @@ void schedules_set(struct turn *turn, const struct archive *archive, const struc
                 there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.timezone, turn->wall);
             if (!there)
                 schedule_put(turn, &row);
-            turn->archives->schedules_changed |= !there && !PLANT(schedule_unheard);
+            if (PLANT(schedule_unheard))
+                continue;
+            turn->archives->schedules_changed |= !there;
         }
     }
     for (size_t h = 0; h < n_had; h++) {
@@ -225,8 +227,8 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
         past = row->next; /* it is early, but it has fired */
     if (past > row->fired || turn_agrees(turn))
         moved.fired = past;
-    if (PLANT(slot_kept) && turn->wall - row->next > 60000)
-        moved.next = row->next;
+    if (PLANT(slot_kept))
+        moved.next = turn->wall - row->next > 60000 ? row->next : moved.next;
     schedule_put(turn, &moved);
     if (archive->removed || archive->definition == 0 || archive->next <= archive->first)
         return;
@@ -261,7 +263,9 @@ static void schedules_look(struct turn *turn)
         known = known->other;
     for (size_t n = 0; known && n < FIRED_BATCH && !turn->slice->failed; n++, at++, known = known->other) {
         struct schedule moved = known->row;
-        if (moved.next == INT64_MAX || moved.next <= turn->wall || PLANT(schedule_ahead))
+        if (PLANT(schedule_ahead))
+            continue;
+        if (moved.next == INT64_MAX || moved.next <= turn->wall)
             continue;
         moved.next = minute_unfired(turn, &known->row);
         /* a clock that is set back a little fires nothing twice */

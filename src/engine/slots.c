@@ -90,8 +90,10 @@ void slots_follow(struct turn *turn)
     }
     if (!turn->narrow.is)
         map_clear(&engine->slots->left);
-    for (size_t i = 0; i < turn->slice->slots_todo.n && !PLANT(admits_forgotten); i++) {
+    for (size_t i = 0; i < turn->slice->slots_todo.n; i++) {
         uint64_t id = (uint64_t)slice_slot_left(turn->slice, i);
+        if (PLANT(admits_forgotten))
+            continue;
         map_put(&engine->slots->left, id, map_find(&engine->cache->slots, id));
     }
     for (size_t i = 0; i < turn->changes.slots_remove.n; i++)

@@ -153,5 +153,7 @@ void tells_follow(struct turn *turn)
     struct engine *engine = turn->engine;
     if (turn->tells_looked)
         engine->backlog->tells_due = false;
-    engine->backlog->tells_due |= turn->slice->telling && !PLANT(tells_forgotten);
+    if (PLANT(tells_forgotten))
+        return;
+    engine->backlog->tells_due |= turn->slice->telling;
 }

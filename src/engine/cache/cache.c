@@ -233,7 +233,9 @@ void caches_refresh(struct engine *engine, const struct others *others)
     }
     for (size_t i = 0; i < others->n_executors; i++) {
         struct known_executor *changed = cache_executor_refresh(engine, others->executors[i]);
-        if (changed && !PLANT(served_unfollowed))
+        if (PLANT(served_unfollowed))
+            continue;
+        if (changed)
             served_look(engine, changed);
     }
     for (size_t i = 0; i < others->n_archives; i++)

@@ -159,6 +159,8 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
     size_t i = class_ ? class_->index : 0;
     if (!class_)
         return false;
+    if (PLANT(labels_ignored))
+        return true;
     if (i >= executor->n_fits) {
         size_t n = i + 32;
         executor->fits = mem_realloc(executor->fits, n);
@@ -167,5 +169,5 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
     }
     if (executor->fits[i] == 0)
         executor->fits[i] = class_fits(class_, &executor->row) ? 2 : 1;
-    return executor->fits[i] == 2 || PLANT(labels_ignored);
+    return executor->fits[i] == 2;
 }

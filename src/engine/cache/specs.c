@@ -10,7 +10,9 @@ void caches_trim(struct engine *engine)
 {
     bool full =
         engine->cache->specs.n >= SPECS_CACHED_MAX || engine->cache->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX;
-    bool over = engine->cache->hour_over && !PLANT(caches_kept);
+    bool over = engine->cache->hour_over;
+    if (PLANT(caches_kept))
+        over = false;
     if (full || over)
         caches_specs_drop(engine);
     if (over)

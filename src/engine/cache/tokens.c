@@ -60,8 +60,9 @@ static void token_drop(struct tokens *tokens, struct known_token *known)
         smap_take(&tokens->tenants, known->row.tenant);
         mem_free(tenant);
     }
-    if (!PLANT(token_bytes_kept))
-        mem_free(known);
+    if (PLANT(token_bytes_kept))
+        return;
+    mem_free(known);
 }
 
 static void tokens_drop(struct tokens *tokens)
@@ -257,7 +258,9 @@ uint64_t engine_tokens_version(struct engine *engine)
 bool token_refused(struct turn *turn, struct command *command)
 {
     const struct engine *engine = turn->engine;
-    if (!command->token || engine->store->exclusive || PLANT(revoked_trusted))
+    if (PLANT(revoked_trusted))
+        return false;
+    if (!command->token || engine->store->exclusive)
         return false;
     if (map_find(&engine->tokens->by_id, (uint64_t)command->token))
         return false;

@@ -106,8 +106,10 @@ struct archive *archive_own(struct turn *turn, int64_t lane)
     if (!copy || !turn->narrow.is || map_find(&turn->narrow.locked, (uint64_t)lane) || turn->slice->failed)
         return copy;
     row = *copy;
-    if (!PLANT(archive_unlocked) &&
-        !engine->store->ops->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
+    bool locks = true;
+    if (PLANT(archive_unlocked))
+        locks = false;
+    if (locks && !engine->store->ops->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
         turn->slice->failed = true;
         return copy;
     }

@@ -46,7 +46,9 @@ bool idempotency_met(struct turn *turn, struct command *command, struct kept_ans
 
 void idempotency_keep(struct turn *turn, struct command *command, const int64_t *numbers, size_t n)
 {
-    if (command->idempotency.key.len == 0 || PLANT(idempotency_dropped))
+    if (PLANT(idempotency_dropped))
+        return;
+    if (command->idempotency.key.len == 0)
         return;
     int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
     if (n)

@@ -41,7 +41,9 @@ static int64_t track_upto(struct turn *turn, const struct name_track *track, int
     const struct latest *latest = &track->latest;
     int64_t rev = ran ? latest->ran_rev : latest->rev;
     *out_task = ran ? latest->ran_task : latest->task;
-    if (rev <= upto || (rev && PLANT(prev_newest)))
+    if (PLANT(prev_newest))
+        upto = rev;
+    if (rev <= upto)
         return rev;
     for (const struct made *made = track->made; made; made = made->before) {
         if (made->rev > upto || made->run > 0 || (ran && made->skipped))
@@ -253,7 +255,9 @@ struct str opening_unique_key(struct opening *o, const struct workflow_task *tas
 static struct node *unique_holder(struct opening *o, struct str key)
 {
     struct node *node = unique_find(o->turn, o->tenant, key);
-    if (!node || node->row.lane != o->archive->lane || node->row.rev <= o->revision->rev || PLANT(unique_early))
+    if (PLANT(unique_early))
+        return node;
+    if (!node || node->row.lane != o->archive->lane || node->row.rev <= o->revision->rev)
         return node;
     node->row.unique = (struct str){ 0 };
     node->dirty = true;
@@ -409,8 +413,10 @@ void opening_release(struct opening *o)
 
 struct expand_input opening_input(struct opening *o)
 {
-    bool usable =
-        o->definition && o->definition->valid && (o->revision->depth <= CAUSE_DEPTH_MAX || PLANT(depth_ignored));
+    int64_t depth = o->revision->depth;
+    if (PLANT(depth_ignored))
+        depth = 0;
+    bool usable = o->definition && o->definition->valid && depth <= CAUSE_DEPTH_MAX;
     if (!usable)
         o->definition = NULL;
     return (struct expand_input){ .workflow = usable ? &o->definition->workflow : &no_workflow,

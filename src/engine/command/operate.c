@@ -86,7 +86,9 @@ void command_retry(struct turn *turn, struct command *command)
             (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
         return;
     }
-    const struct node *later = command->in.task.force || PLANT(order_unlooked) ? NULL : order_passed(turn->slice, node);
+    const struct node *later = command->in.task.force ? NULL : order_passed(turn->slice, node);
+    if (PLANT(order_unlooked))
+        later = NULL;
     if (later) {
         turn_refuse(turn, command, ERR_order_passed,
             "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
@@ -186,8 +188,9 @@ void lanes_resume(struct turn *turn)
                 task_consider(turn->slice, node);
         }
         slice_settle(turn->slice);
-        /* more of them in the next turn */
-        if (n >= engine->batch && !PLANT(resume_once))
+        if (PLANT(resume_once))
+            continue;
+        if (n >= engine->batch) /* more of them in the next turn */
             engine->backlog->resuming.at[kept++] = id;
     }
     engine->backlog->resuming.n = kept;

@@ -17,7 +17,9 @@ static bool wanted_still(struct turn *turn, struct node *node)
 {
     size_t n = 0;
     const struct edge *outs = node->row.out ? slice_outs(turn->slice, node, &n) : NULL;
-    for (size_t i = 0; i < n && !PLANT(prune_wanted); i++) {
+    if (PLANT(prune_wanted))
+        return false;
+    for (size_t i = 0; i < n; i++) {
         const struct node *waiter = slice_find(turn->slice, outs[i].waiter);
         if (waiter && !state_ended(waiter->row.state))
             return true;
@@ -29,7 +31,9 @@ static bool prunable(struct turn *turn, const struct command *command, struct no
 {
     const struct task *row = &node->row;
     bool before = row->finished < command->in.prune.before && command->out.prune.newest < command->in.prune.before;
-    bool old = state_ended(row->state) && row->finished > 0 && (before || PLANT(prune_recent));
+    if (PLANT(prune_recent))
+        before = true;
+    bool old = state_ended(row->state) && row->finished > 0 && before;
     return old && row->grant > 0 && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
            (!command->actor.tenant.len || str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant)) &&
            !wanted_still(turn, node);

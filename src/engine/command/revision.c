@@ -130,8 +130,8 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
     struct expand_input input = opening_input(&o);
     if (definition)
         definition_keep(definition);
-    if (o.waited && PLANT(prev_forgotten))
-        input.n_prevs = 0;
+    if (PLANT(prev_forgotten))
+        input.n_prevs = o.waited ? 0 : input.n_prevs;
     opening_expand(&o, &input, &x);
     if (o.definition)
         semaphores_declare(&o);
@@ -203,7 +203,9 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
     struct opening o;
     struct expansion x;
     opening_init(&o, turn, archive, row, definition, &(struct because){ .actor = actor });
-    o.touched = PLANT(touched_forgotten) ? NULL : touched;
+    o.touched = touched;
+    if (PLANT(touched_forgotten))
+        o.touched = NULL;
     struct expand_input input = opening_input(&o);
     input.n_prevs = 0;
     input.replaced = NULL;
@@ -211,7 +213,10 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
     expand(&input, turn->arena, &x);
     for (size_t i = 0; i < x.n_tasks; i++) {
         bool commit = x.tasks[i].def == &input.workflow->commit;
-        if (!commit && !x.tasks[i].skipped && opening_unique_key(&o, x.tasks[i].def).len && !PLANT(unique_early))
+        bool unique = !commit && !x.tasks[i].skipped && opening_unique_key(&o, x.tasks[i].def).len;
+        if (PLANT(unique_early))
+            unique = false;
+        if (unique)
             continue;
         opening_track_waiting(&o, opening_task_make(&o, &x.tasks[i], 0, (struct str){ 0 }));
     }
@@ -375,8 +380,8 @@ static struct revision *revision_known(struct turn *turn, const struct command *
     struct store *store = turn->engine->store;
     int64_t numbered = 0;
     struct revision *known = in->rev < archive->first ? NULL : revision_find(turn, archive->lane, in->rev);
-    if (known && known->state == REVISION_WAITING && PLANT(revision_twice))
-        known = NULL;
+    if (PLANT(revision_twice))
+        known = known && known->state == REVISION_WAITING ? NULL : known;
     if (known || !in->ident.len)
         return known;
     if (!store->ops->revision_of_ident(store, archive->lane, in->ident, &numbered, turn->err))
@@ -454,7 +459,10 @@ void command_revision(struct turn *turn, struct command *command)
     struct revision *row = revision_make(turn, command, archive);
     if (rev > archive->youngest)
         archive->youngest = rev;
-    if (rev == archive->next || PLANT(gap_ignored)) {
+    bool opens = rev == archive->next;
+    if (PLANT(gap_ignored))
+        opens = true;
+    if (opens) {
         revision_open(turn, archive, row, definition, command->in.revision.touched, command->actor.name);
         revisions_open(turn, archive);
     } else {

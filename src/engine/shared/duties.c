@@ -103,15 +103,23 @@ int64_t duties_next(struct engine *engine)
 
 bool duty_acts(struct turn *turn, enum duty_kind duty)
 {
-    return coord_holds(turn->engine->shared->coord, duty) || (PLANT(duty_unlooked) && duty == DUTY_schedules);
+    bool holds = coord_holds(turn->engine->shared->coord, duty);
+    if (PLANT(duty_unlooked))
+        holds |= duty == DUTY_schedules;
+    return holds;
 }
 
 bool duty_refused(struct turn *turn, struct command *command)
 {
     const struct coord_row *row = &turn->engine->shared->coord->rows[command->under.duty];
-    if (command->under.epoch == 0 || turn->engine->store->exclusive || PLANT(epoch_unchecked))
+    bool same = row->duty.epoch == command->under.epoch;
+    if (PLANT(epoch_unchecked))
         return false;
-    if (duty_acts(turn, command->under.duty) && (row->duty.epoch == command->under.epoch || PLANT(leader_trusted)))
+    if (PLANT(leader_trusted))
+        same = true;
+    if (command->under.epoch == 0 || turn->engine->store->exclusive)
+        return false;
+    if (duty_acts(turn, command->under.duty) && same)
         return false;
     return !turn_refuse(turn, command, ERR_stale_fence, "another server has the %s '%s' now",
         command->under.duty < DUTY_COUNT ? "duty" : "lock", duty_names[command->under.duty]);

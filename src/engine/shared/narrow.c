@@ -264,7 +264,10 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
     commands_undo(engine, commands, n);
-    if (turn->changes.specs.n && !PLANT(specs_kept)) { /* they aren't there */
+    bool made = turn->changes.specs.n > 0;
+    if (PLANT(specs_kept))
+        made = false;
+    if (made) { /* specs that the store doesn't have */
         caches_specs_drop(engine);
         definitions_drop(engine);
     }

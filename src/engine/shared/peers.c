@@ -110,8 +110,8 @@ static void event_follow(
     /* it came before a grant of our own, in a turn beside ours */
     bool passed = live && live->attempt.grant > event->grant;
     bool move = event->kind == EVENT_move && !passed;
-    if (event->kind == EVENT_move && event->to == STATE_X && PLANT(grants_unfollowed))
-        return;
+    if (PLANT(grants_unfollowed))
+        move = move && event->to != STATE_X;
     if (move && event->to == STATE_X)
         granted_elsewhere(turn, event);
     else if (move && event->from == STATE_X)
@@ -195,7 +195,9 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
     engine->head = engine->shared->taken = *head;
     clock_follow(turn, &others);
     engine->shared->own_seq = 0;
-    engine->cache->recent_since += !PLANT(recent_kept); /* any task may have changed */
+    engine->cache->recent_since++; /* any task may have changed */
+    if (PLANT(recent_kept))
+        engine->cache->recent_since--;
     caches_refresh(engine, &others);
     bool gone = (int64_t)others.n_classes != classes; /* a number was spent on telling that (expiry.c) */
     if (gone && !caches_classes_again(engine, err))
@@ -203,12 +205,16 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
     for (size_t i = 0; i < others.n_executors; i++) {
         struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)others.executors[i]->id);
         bool news = known && (!known->told || turn->boot - known->told >= HEARD_MS);
-        if (news && !PLANT(beats_unheard))
+        if (PLANT(beats_unheard))
+            news = false;
+        if (news)
             executor_heard(engine, known, turn->boot);
         if (known)
             silence_watch(engine, known);
     }
-    for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++) {
+    if (PLANT(events_unfollowed))
+        others.n_events = 0;
+    for (size_t i = 0; i < others.n_events; i++) {
         const struct event *event = &others.events[i];
         bool ours = own && event->seq <= own && event->seq > own - engine->shared->own_events;
         ours &= event->kind != EVENT_ending; /* of a grant that we hear of only now, by an event before this one */
