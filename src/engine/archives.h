@@ -11,11 +11,11 @@
 enum {
     IDENT_BYTES_MAX = 72,  /* of a commit */
     DEFINITIONS_MAX = 64,  /* kept */
-    CAUSE_LATE_MS = 60000, /* a job may have ended so long before the server heard of its commit */
-    CAUSE_HEIRS_MAX = 256, /* revisions behind one that became deeper that are looked at */
+    CAUSE_LATE_MS = 60000, /* a job may have ended so long before its commit was reported */
+    CAUSE_HEIRS_MAX = 256, /* revisions after a deepened one that are checked */
     REVISIONS_BATCH = 100, /* waiting revisions that one turn opens */
     FIRED_BATCH = 100,     /* schedules that one turn fires */
-    GAPS_LOOK_MAX = 10000, /* given up in a row, behind which the newest revision is looked for */
+    GAPS_LOOK_MAX = 10000, /* skipped revisions in a row that the search for the newest passes */
 };
 
 struct known_archive { /* its row; what grows or changes often has a place of its own */
@@ -66,9 +66,9 @@ void archive_put(struct engine *engine, const struct archive *row);
 void archives_drop(struct engine *engine);
 void archives_follow(struct turn *turn);                       /* after the commit */
 struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy; NULL: the lane is a queue */
-/* the same, for change: nobody else changes it until the turn is over */
+/* the same, to be changed: its row is locked until the end of the turn */
 struct archive *archive_own(struct turn *turn, int64_t lane);
-/* that one by name; NULL: none */
+/* archive_own by name; NULL: none */
 struct archive *archive_named(struct turn *turn, const struct command *command, struct str name);
 void definitions_drop(struct engine *engine);
 void changes_archives(struct turn *turn);
@@ -76,14 +76,14 @@ struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it ca
 int64_t definition_put(struct turn *turn, struct definition *definition);
 struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena);
 void archives_removing(struct turn *turn); /* a batch of what removed archives have left */
-/* it stands in S after it had ended: it queues for its lock again */
+/* a task that was restaged (it had ended, now it is in S) queues for the lock again */
 void archive_lock_again(struct turn *turn, struct node *node);
 /* for all that were restaged since `from` */
 void locks_again(struct turn *turn, size_t from, const struct node *except);
 
 /* command/revision.c */
 struct revision *revision_find(struct turn *turn, int64_t lane, int64_t rev); /* of this turn or stored; NULL: none */
-struct revision *revision_told(struct turn *turn, int64_t lane, int64_t rev); /* by this turn; NULL: not */
+struct revision *revision_told(struct turn *turn, int64_t lane, int64_t rev); /* stored by this turn; NULL: none */
 void revision_put(struct turn *turn, struct revision *row);
 void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */

@@ -73,7 +73,7 @@ struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str na
         return turn_widen(turn), map_find(&turn->engine->cache->lanes, 1);
     struct lane row = { .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name };
     struct lane *lane = lane_put(turn->engine, &row);
-    slice_lane(turn->slice, lane->id); /* so that it is written */
+    slice_lane(turn->slice, lane->id); /* the turn writes the lanes that it has looked up */
     return lane;
 }
 
@@ -131,7 +131,7 @@ static bool rows_holds_of(void *owner, struct arena *arena, enum hold_kind kind,
 {
     struct engine *engine = owner;
     if (engine->shared->narrow && kind != HOLD_slot)
-        turn_widen(engine->shared->narrow); /* those of a slot are its owner's */
+        turn_widen(engine->shared->narrow); /* waiters of a slot are locked with its row (slot_own) */
     return engine->store->ops->holds_of(engine->store, arena, kind, key, n, out, out_n, err);
 }
 
@@ -181,12 +181,12 @@ void caches_drop(struct engine *engine)
     schedules_drop(engine);
     recent_drop(engine);
     arena_reset(&engine->cache->arena);
-    /* these stay */
+    /* the executors stay in memory, so they count for their tenants again */
     MAP_EACH (&engine->cache->executors, e)
         tenant_executors_moved(engine, &((const struct known_executor *)e->value)->row, 1);
 }
 
-/* text_refresh: the kept text when it is the same, so that following others for years doesn't fill the memory. */
+/* text_refresh: the old copy where the text hasn't changed, so that refreshing for years doesn't fill the memory. */
 static struct str text_refresh(struct engine *engine, struct str kept, struct str now)
 {
     return str_eq(kept, now) ? kept : str_dup(&engine->cache->arena, now);
@@ -262,13 +262,13 @@ bool caches_load(struct engine *engine, struct err *err)
     engine->shared->own_seq = 0;
     if (ok) {
         recent_open(engine);
-        /* unless it is stored */
+        /* replaced below if the store has it */
         lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") });
         for (size_t i = 0; i < n_lanes; i++)
             lane_put(engine, lanes[i]);
         caches_held(engine);
         for (size_t i = 0; i < n_classes; i++)
-            cache_class_put(engine, classes[i])->used = 0; /* nobody knows when */
+            cache_class_put(engine, classes[i])->used = 0; /* not known */
         for (size_t i = 0; i < n_slots; i++)
             cache_slot_keep(engine, slots[i]);
         slots_admit_all(engine);

@@ -9,7 +9,7 @@
 #include "engine/shared/shared.h"
 #include "engine/waiters.h"
 
-/* One piece of memory of its own, as slots have. Its index is the first that no class has. */
+/* The class gets the first index that no class has. */
 struct task_class *cache_class_put(struct engine *engine, const struct task_class *row)
 {
     size_t bytes = row->key.len + row->tenant.len + row->zone.len, i = 0;
@@ -73,7 +73,7 @@ void cache_classes_drop(struct engine *engine)
     engine->cache->index_low = 0;
 }
 
-/* Another server has removed some: those that are there are read, the others go. */
+/* Another server has removed classes: those that are stored are read, the others are dropped. */
 bool caches_classes_again(struct engine *engine, struct err *err)
 {
     struct store *store = engine->store;
@@ -133,14 +133,14 @@ bool rows_class_there(void *owner, int64_t class_id)
     return map_find(&((struct engine *)owner)->cache->classes, (uint64_t)class_id) != NULL;
 }
 
-/* By its key there may be one already, under another number: whoever made the next task of that kind has made it. */
+/* A class with this key may exist under another number: a later task of that kind has made it again. */
 int64_t rows_class_make(void *owner, int64_t class_id, struct str key)
 {
     struct engine *engine = owner;
     struct task_class *class_ = key.len ? smap_find(&engine->cache->class_keys, key) : NULL, row;
     if (!class_ && engine->shared->narrow)
         return turn_widen(engine->shared->narrow), class_id;
-    if (!class_ && !key.len) { /* one of an older store, which stays */
+    if (!class_ && !key.len) { /* written by an older version: such a class is never removed */
         engine->turn->slice->failed =
             !err_set(engine->turn->err, ERR_internal, "class %lld isn't there", (long long)class_id);
         return class_id;

@@ -17,7 +17,6 @@ static size_t executor_bytes(const struct executor *row)
     return bytes + row->n_labels * sizeof *row->labels + row->tenant.len + 1 + row->name.len;
 }
 
-/* Its labels and texts are one piece of memory of its own: it may register again every minute, for years. */
 static void executor_own(struct known_executor *known, const struct executor *row)
 {
     struct executor *copy = &known->row;
@@ -98,7 +97,7 @@ void cache_executor_drop(struct engine *engine, int64_t id)
     mem_free(known);
 }
 
-/* Executors that a turn made which came to nothing: their numbers will be given to others. */
+/* Drops executors that a failed turn made: their numbers will be given to others. */
 void cache_executors_unmake(struct engine *engine)
 {
     MAP_EACH (&engine->cache->executors, e) {
@@ -108,7 +107,6 @@ void cache_executors_unmake(struct engine *engine)
     }
 }
 
-/* NULL: nothing has changed of what decides which tasks it may be given. */
 struct known_executor *cache_executor_refresh(struct engine *engine, const struct executor *row)
 {
     struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)row->id);

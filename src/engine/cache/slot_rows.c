@@ -9,7 +9,7 @@
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 
-/* Each has memory of its own, with its name TENANT 0x1f NAME behind it: slots of concurrency keys come and go. */
+/* The slot's name, TENANT 0x1f NAME, stands behind it in the same piece of memory. */
 struct slot *cache_slot_keep(struct engine *engine, const struct slot *row)
 {
     struct slot *slot = mem_alloc(sizeof *slot + row->tenant.len + 1 + row->name.len);
@@ -63,7 +63,8 @@ struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str nam
     static struct slot none;
     if (turn->narrow.is)
         return turn_widen(turn), &none;
-    bool named = tenant.len && !str_eqz(name, SLOT_RUNNING); /* what is the site's stays, and is counted */
+    /* global slots and those of running tasks are never removed: their numbers are counted up */
+    bool named = tenant.len && !str_eqz(name, SLOT_RUNNING);
     int64_t id = named ? slot_of_name(turn->arena, tenant, name) : turn->head.next_slot++;
     struct slot *slot =
         cache_slot_keep(turn->engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = limit });
@@ -77,7 +78,7 @@ struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str na
     return slot ? slot : smap_find(&turn->engine->cache->slot_names, cache_key(turn->arena, tenant, name));
 }
 
-/* As it is now, and nobody else's until the turn is over: what waits for it too. */
+/* Locks the slot's row, and with it the slot's waiters, until the end of the turn, and reads it as it is now. */
 static const struct slot *slot_own(struct turn *turn, struct slot *slot)
 {
     struct store *store = turn->engine->store;
@@ -97,8 +98,8 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
     return slot;
 }
 
-/* It is the same slot by its number, whoever makes it again. A narrow turn finds its row, or is taken once more, wide
- * (slot_own). */
+/* A slot's number follows from its name, so it is the same slot whichever server makes it again. A narrow turn finds
+ * its row, or is repeated as a wide turn (slot_own). */
 void rows_slot_open(void *owner, int64_t id, struct str tenant, const struct spec *spec)
 {
     struct engine *engine = owner;

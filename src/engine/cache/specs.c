@@ -27,7 +27,7 @@ void caches_specs_drop(struct engine *engine)
     arena_reset(&engine->cache->spec_arena);
 }
 
-/* Names of semaphores, for who makes their slots again. */
+/* Names of semaphores, from which their slots can be made again (rows_slot_open). */
 static struct str semaphores_of(struct engine *engine, const struct task_def *def)
 {
     if (!def->n_semaphores)
@@ -40,7 +40,7 @@ int64_t cache_spec_get(
 {
     struct engine *engine = turn->engine;
     if (turn->narrow.widened)
-        return 0; /* nothing will come of it, and what it refers to may not be there */
+        return 0; /* the turn will be repeated, and the class or slots may not be there */
     const struct task_class *class_ = class_id ? map_find(&engine->cache->classes, (uint64_t)class_id) : NULL;
     struct str key = class_ ? class_->key : (struct str){ 0 };
     int64_t policy[4] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on, (int64_t)key.len };

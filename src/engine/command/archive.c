@@ -21,7 +21,7 @@ void archive_put(struct engine *engine, const struct archive *row)
     struct archive was = known->row;
     tenant_archives_moved(engine, row->lane, !row->removed - (was.lane && !was.removed));
     known->row = *row;
-    /* url and branch change only when an archive is added anew */
+    /* url and branch change only when an archive is added again */
     known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->cache->arena, row->url);
     known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->cache->arena, row->branch);
     size_t tip = row->tip.len < sizeof known->tip ? row->tip.len : 0;
@@ -221,8 +221,8 @@ static void archive_answer(struct command *command, const struct archive *archiv
     row_copy_archive(command->arena, out);
 }
 
-/* A name that was paused before anybody used it is kept as a queue without tasks. Tasks stay for ever, so there never
- * was one. */
+/* A name that was paused before its first use is stored as a queue without tasks. Rows of tasks are never removed, so
+ * a queue without tasks never had one. */
 static bool lane_is_unused(struct turn *turn, int64_t id)
 {
     const struct lane *lane = slice_lane(turn->slice, id);
@@ -284,8 +284,8 @@ void command_archive_add(struct turn *turn, struct command *command)
     idempotency_keep(turn, command, &lane->id, 1);
 }
 
-/* archives_removing: a batch a turn. What executes is told to end and ends in its own time; a batch of nothing but
- * those is the last. */
+/* archives_removing: a batch of tasks a turn. Executing tasks are cancelled and end when their executors report it; a
+ * batch of nothing but those is the last. */
 void archives_removing(struct turn *turn)
 {
     struct engine *engine = turn->engine;

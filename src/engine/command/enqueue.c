@@ -1,5 +1,5 @@
-/* intake: posted tasks become rows and edges. Everything is checked before anything is made: a call is taken whole or
- * not at all. */
+/* enqueue: posted tasks become rows and edges. Everything is checked before anything is made: a call is accepted whole
+ * or refused whole. */
 #include "core/graph.h"
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
@@ -84,7 +84,7 @@ struct node *unique_find(struct turn *turn, struct str tenant, struct str key)
         turn->slice->failed = true;
     if (!node && id)
         node = slice_find(turn->slice, id);
-    /* the key may have been given up in this very turn */
+    /* this turn may have released the key */
     return node && !state_ended(node->row.state) && str_eq(node->row.unique, key) ? node : NULL;
 }
 
@@ -179,7 +179,7 @@ static void enqueue_again(struct command *command, const struct kept_answer *kep
             command->out.enqueue.tasks[kept->numbers[i]].existing = true;
 }
 
-/* The answer, for whoever sends the same again. */
+/* Keeps the answer for a client that sends the same call again. */
 static void enqueue_keep(struct turn *turn, struct command *command)
 {
     const struct enqueued *tasks = command->out.enqueue.tasks;
@@ -259,7 +259,7 @@ void enqueue_fill(struct turn *turn, struct command *command)
         struct enqueued *out = &command->out.enqueue.tasks[i];
         struct node *node = slice_find(turn->slice, out->task.id);
         if (!node)
-            continue; /* pruned since: only its id is known */
+            continue; /* pruned meanwhile: only its id is known */
         bool own = node->was == STATE_NONE && !out->existing && !command->replay; /* its strings live in this command */
         out->task = node->row;
         if (!own)

@@ -1,9 +1,9 @@
 /* idempotency: one answer for one key. A command that creates asks idempotency_met before it looks at anything else,
- * and says idempotency_keep when it is done; numbers are all that is kept of an answer (ids first), the rest is
- * rendered anew.
+ * and calls idempotency_keep when it is done; only the numbers of an answer are kept (ids first), the rest is rendered
+ * again.
  *
- * Keys belong to who used them (tenant, actor) and to the route, and live for 31 days. A refused command keeps nothing:
- * the same key may bring something better. */
+ * A key belongs to the tenant, the actor and the route that used it, and lives for 31 days. A refused command keeps
+ * nothing: the client may correct it and use the same key. */
 #include <string.h>
 
 #include "engine/command/command.h"

@@ -35,7 +35,7 @@ static struct name_track *track_of(struct turn *turn, int64_t lane, struct str n
     return track;
 }
 
-/* The newest at or below `upto`; `ran`: of those that weren't skipped. 0: none. */
+/* The newest revision at or below `upto` that has the task; `ran`: only where it wasn't skipped. 0: none. */
 static int64_t track_upto(struct turn *turn, const struct name_track *track, int64_t upto, bool ran, int64_t *out_task)
 {
     const struct latest *latest = &track->latest;
@@ -71,7 +71,7 @@ static void track_made(struct turn *turn, struct name_track *track, const struct
     *made = (struct made){ node->row.rev, node->row.id, node->row.run, skipped, track->made };
     track->made = made;
     if (node->row.run > 0)
-        return; /* second runs don't count */
+        return; /* PREV never means a second run */
     if (node->row.rev >= track->latest.rev) {
         track->latest.rev = node->row.rev;
         track->latest.task = node->row.id;
@@ -113,7 +113,7 @@ void opening_track_waiting(struct opening *o, const struct node *node)
 
 /* --- the archive's lock --- */
 
-/* The lock as expand knows it; those that have ended are forgotten. */
+/* The archive's lock as input of expand, without tasks that have ended. */
 static struct expand_lock lock_in(struct opening *o)
 {
     struct expand_lock lock = { 0 };
@@ -178,7 +178,7 @@ static struct task_def def_of(struct opening *o, const struct expand_task *task,
     struct task_def def = nothing;
     if (real)
         def = o->definition->defs[task->def - o->definition->workflow.tasks];
-    def.name = str_dup(arena, task->name); /* the definition may be forgotten within the turn */
+    def.name = str_dup(arena, task->name); /* the cache may drop the definition within the turn */
     if (!real)
         return def;
     if (def.unique.len)
@@ -203,7 +203,7 @@ struct node *opening_task_make(struct opening *o, const struct expand_task *task
     return task_make_of(o->turn, o->tenant, &def, &like, &o->because);
 }
 
-/* The task of a waiting revision stands there already. */
+/* The task's row, made when its revision came and had to wait; NULL: none. */
 static struct node *task_waiting(struct opening *o, struct str name)
 {
     struct turn *turn = o->turn;
@@ -226,7 +226,6 @@ static bool opening_touched(void *context, const struct workflow_task *task)
     return !o->touched || o->touched[task - o->definition->workflow.tasks];
 }
 
-/* The number of the next run of a task in a revision: 0 for the first, then 2, 3, ... */
 int64_t opening_run_next(struct opening *o, struct str name)
 {
     struct turn *turn = o->turn;
@@ -250,8 +249,8 @@ struct str opening_unique_key(struct opening *o, const struct workflow_task *tas
     return template.len ? template_fill(o, template, task->name) : template;
 }
 
-/* The task that has the key; NULL: none. One of a later revision, which an older version let have it too early, gives
- * it up. */
+/* The task that holds the key; NULL: none. A task of a later revision, which an older version of the server let take
+ * the key too early, loses it. */
 static struct node *unique_holder(struct opening *o, struct str key)
 {
     struct node *node = unique_find(o->turn, o->tenant, key);
@@ -264,7 +263,7 @@ static struct node *unique_holder(struct opening *o, struct str key)
     return NULL;
 }
 
-/* Another task has its key, or one that stands before it in this very workflow takes it. */
+/* Is the task's key held by another task, or taken by an earlier task of the same workflow? */
 static bool opening_replaced(void *context, const struct workflow_task *task)
 {
     struct opening *o = context;
@@ -277,7 +276,7 @@ static bool opening_replaced(void *context, const struct workflow_task *task)
     return false;
 }
 
-/* It was stopped behind the gap. */
+/* Was the task stopped while its revision waited behind a gap? */
 static bool opening_over(void *context, const struct workflow_task *task)
 {
     struct opening *o = context;
@@ -312,7 +311,7 @@ static struct node *edge_other(struct opening *o, const struct expansion *x, con
             if (str_eq(x->tasks[i].name, edge->other.name))
                 return o->nodes[i];
     int64_t id = (int64_t)(uintptr_t)smap_find(&o->earlier, earlier_key(o, edge->other.rev, edge->other.name));
-    return id ? slice_find(slice, id) : NULL; /* pruned: it has ended */
+    return id ? slice_find(slice, id) : NULL; /* NULL: pruned, so it has ended */
 }
 
 /* Does the task wait for `target`, by edges between tasks of this turn? */
@@ -340,7 +339,7 @@ static void edge_open(struct opening *o, const struct expansion *x, const struct
     unsigned flags = (edge->prev ? EDGE_PREV : 0) | (edge->needed ? EDGE_NEEDED : 0);
     if (!other || other == node)
         return;
-    /* two tasks of the workflow are one, which stands before the waiter already */
+    /* two tasks of the workflow share one row, which waits for this task already: the edge would close a cycle */
     if (twins && leads_to(slice, other, node))
         return;
     if (edge->lock)
@@ -349,8 +348,8 @@ static void edge_open(struct opening *o, const struct expansion *x, const struct
         edge_make(o->turn, node, other, edge->kind, flags, &o->doomed_by[edge->task]);
 }
 
-/* Is the edge to a task of this very opening that stands in for another one? Then it may close a circle that the
- * workflow doesn't have. */
+/* Is the edge to a new task of this opening that stands in for another one? Then it may close a cycle that the
+ * workflow doesn't have, and is made after the others. */
 static bool to_twin(struct opening *o, const struct expansion *x, const struct expand_edge *edge)
 {
     if (edge->other.id || edge->other.rev != o->revision->rev || edge->kind == EDGE_CANCELS || !o->keys.n)
@@ -361,9 +360,8 @@ static bool to_twin(struct opening *o, const struct expansion *x, const struct e
     return false;
 }
 
-/* Edges to what has ended are judged by its end; then everything is looked at. A task that ended while it waited has
- * its place all the same.
- */
+/* An edge to a task that has ended is decided by that end; then each task is considered. A task that was stopped
+ * while its revision waited gets its edges too: later tasks find their place behind it. */
 static void edges_open(struct opening *o, const struct expansion *x)
 {
     struct slice *slice = o->turn->slice;
@@ -438,8 +436,6 @@ void opening_expand(struct opening *o, struct expand_input *input, struct expans
     o->doomed_by = ARENA_ARRAY(o->turn->arena, struct node *, out->n_tasks + 1);
 }
 
-/* A workflow that can't be read: a task that has failed says so, with the diagnostics as its log; nobody waits for it.
- */
 void opening_workflow_fail(struct opening *o, const struct definition *definition)
 {
     struct turn *turn = o->turn;

@@ -1,4 +1,4 @@
-/* orders: what people say to tasks, lanes, executors and tokens. */
+/* operate: cancel, retry and promote tasks, pause lanes, set the state of executors. */
 #include "core/retry.h"
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
@@ -34,7 +34,7 @@ void command_cancel(struct turn *turn, struct command *command)
     }
     struct because because = because_of(command, command->in.task.reason);
     if (node->row.state == STATE_X && node->row.ending == STATE_A)
-        node->row.ending = STATE_NONE; /* a person's word goes before supersession */
+        node->row.ending = STATE_NONE; /* an operator's cancel replaces a supersession */
     task_stop(turn->slice, node, STATE_T, &because);
     command->status = 200;
 }
@@ -154,7 +154,7 @@ void command_lane_pause(struct turn *turn, struct command *command)
     bool pause = command->in.pause.pause;
     command->status = 200;
     if (pause == (lane->paused_since != 0))
-        return; /* it is so already */
+        return; /* no change */
     lane->paused_since = pause ? turn->wall : 0;
     lane->paused_by = pause ? str_dup(&turn->engine->cache->arena, command->actor.name) : (struct str){ 0 };
     lane->paused_reason = pause ? str_dup(&turn->engine->cache->arena, command->in.pause.reason) : (struct str){ 0 };
@@ -167,7 +167,7 @@ void command_lane_pause(struct turn *turn, struct command *command)
         slots_pass(turn);
     else
         turn->engine->polls->left =
-            true; /* what was pending before the pause, and wasn't parked, is news to all polls that wait */
+            true; /* waiting polls must see tasks that were pending before the pause and weren't parked */
     if (!pause)
         *ARRAY_ADD(&turn->engine->arena, turn->engine->backlog->resuming) = lane->id;
 }
@@ -222,7 +222,7 @@ void command_executor_state(struct turn *turn, struct command *command)
                                  .actor = command->actor.name,
                                  .reason = str_of(executor_state_name(state)) });
     if (known->parked)
-        poll_answer(turn, known->parked); /* it hears its new state at once */
+        poll_answer(turn, known->parked); /* the answer carries the executor's new state */
     if (state == EXECUTOR_ACTIVE)
-        turn->engine->polls->left = true; /* what was pending before is news to its poll */
+        turn->engine->polls->left = true; /* its waiting poll may get tasks that were pending before */
 }

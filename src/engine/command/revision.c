@@ -51,7 +51,7 @@ struct revision *revision_find(struct turn *turn, int64_t lane, int64_t rev)
     return found ? row : NULL;
 }
 
-/* The newest initialised one that isn't a gap that was given up; NULL: none. */
+/* The newest opened revision that wasn't skipped; NULL: none. */
 struct revision *revision_newest(struct turn *turn, const struct archive *archive)
 {
     struct revision *row;
@@ -86,17 +86,17 @@ static void semaphores_declare(struct opening *o)
     for (size_t i = 0; i < workflow->n_semaphores; i++) {
         const struct slot *known = cache_slot_find(turn, o->tenant, workflow->semaphores[i].name);
         if (!known && workflow->semaphores[i].limit == 1)
-            continue; /* what it has anyway, when somebody wants it */
+            continue; /* 1 is the limit of a semaphore that nobody declares */
         if (!known)
             known = cache_slot_put(turn, o->tenant, workflow->semaphores[i].name, 1);
         if (turn->slice->failed)
             return;
         struct slot *slot = slice_slot(turn->slice, known->id);
-        /* a global one is the site's */
+        /* the configuration decides the limits of global semaphores */
         if (slot->tenant.len == 0 || slot->limit == workflow->semaphores[i].limit)
             continue;
         if (semaphore_is_configured(turn->engine, o->tenant, slot->name))
-            continue; /* and so is this */
+            continue; /* and of those that it names */
         slot->limit = workflow->semaphores[i].limit;
         slot_changed(turn->slice, slot->id);
         slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore,
@@ -168,7 +168,7 @@ void revisions_open(struct turn *turn, struct archive *archive)
         }
         struct revision *row = revision_find(turn, archive->lane, archive->next);
         if (!row)
-            return; /* the gap */
+            return; /* missing: the gap begins here */
         if (row->state == REVISION_SKIPPED) {
             archive->next++;
             continue;
@@ -194,9 +194,8 @@ void revisions_left(struct turn *turn)
     }
 }
 
-/* Behind a gap: the tasks are there to be seen, in Q. Which there will be depends on the workflow alone, but for those
- * with a unique key.
- */
+/* A revision behind a gap: its tasks are made in Q, so that clients see them, but for those with a unique key, which
+ * depend on what earlier revisions take. */
 static void revision_wait(struct turn *turn, struct archive *archive, struct revision *row,
     struct definition *definition, const bool *touched, struct str actor)
 {
@@ -225,8 +224,8 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
 
 /* --- causes --- */
 
-/* The task whose job made the revision, and how deep it stands. `late`: the revision is known, so the job must have run
- * at that time. */
+/* Sets the task whose job made the revision, and the depth. `late`: the revision was stored before, so the job must
+ * have run at that time. */
 static bool cause_find(struct turn *turn, const struct command *command, bool late, struct revision *row)
 {
     struct key key;
@@ -262,7 +261,7 @@ static void revision_answer(struct command *command, const struct revision *row)
     row_copy_revision(command->arena, out);
 }
 
-/* depth_hold: the revision turns out to be too deep: what hasn't begun doesn't. */
+/* depth_hold: the revision turns out to be too deep: tasks that haven't started are stopped. */
 static void depth_hold(struct turn *turn, const struct revision *row, struct str actor)
 {
     struct store *store = turn->engine->store;
@@ -296,8 +295,8 @@ static void depth_follow(struct turn *turn, const struct revision *row, int64_t 
         depth_hold(turn, row, actor);
 }
 
-/* cause_late: a revision was taken for a person's; now it is known whose job made it. Those that its own jobs made are
- * deeper then too. */
+/* cause_late: a revision was stored as a person's; now the job that made it is known. Revisions that its own jobs made
+ * become deeper too. */
 static void cause_late(
     struct turn *turn, const struct command *command, const struct archive *archive, struct revision *row)
 {
@@ -332,7 +331,7 @@ void command_cause(struct turn *turn, struct command *command)
         archive && !archive->removed ? revision_find(turn, archive->lane, command->in.revision.row.rev) : NULL;
     command->status = 200;
     if (!row || turn->slice->failed)
-        return; /* gone meanwhile: nobody asks any more */
+        return; /* the archive or the revision was removed meanwhile */
     if (command->in.revision.row.txn.len && !row->txn.len) {
         row->txn = command->in.revision.row.txn;
         revision_put(turn, row);
@@ -357,8 +356,8 @@ static bool revision_refused(struct turn *turn, struct command *command, const s
     return intake_closed(turn, command);
 }
 
-/* prevs_set: by default the revision before; those that are named but not below it, or below the archive's first, don't
- * count. */
+/* prevs_set: keeps the named predecessors that are below the revision; without any, the revision before, unless it is
+ * the archive's first. */
 static void prevs_set(struct turn *turn, const struct archive *archive, struct revision *row)
 {
     int64_t *prevs = ARENA_ARRAY(turn->arena, int64_t, row->n_prevs + 2);
