@@ -1,16 +1,17 @@
 /* slots: semaphores, concurrency keys and quotas of running tasks, between turns.
  *
- * The slot of a concurrency key has a number that is made of the key (slot_of_key), so that it can go when nobody is in
- * it: whoever wants it next makes the same one again (slice_slot_for). So has a tenant's semaphore, which goes while
- * its limit is the one that it has unless somebody says otherwise, and the site's keys don't name it. In a store of one
- * server both go in the turn in which they empty. On a shared store they stay for two leases, since only a wide turn
- * can make them again; it is the wide turns with a beat that remove what has been empty so long. Nobody is told: the
- * others know that it is empty, which is the truth too, and who hasn't looked for a lease reads everything anew.
+ * The slot of a concurrency key has a number that is computed from the key (slot_of_key), so that its row can be
+ * removed when no task holds it or waits for it: the next task that wants it makes the same slot again
+ * (slice_slot_for). The same is true of a tenant's semaphore that has the default limit and isn't named by the
+ * configuration. In a store of one server both are removed in the turn in which they empty. On a shared store they
+ * stay for two leases, since only a wide turn can make them again; wide turns with a beat remove them. Peers aren't
+ * notified: they know the slot as empty, which is still true, and a server that hasn't followed the others for a lease
+ * reads everything again.
  *
- * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn (slots_left)
- * and the slots that have room and waiters (slots_open). Both are memory: when rows are read anew, every open slot is
- * looked at again. On a shared store a server may die with slots left: the server that has the timers looks at the open
- * ones once a lease. */
+ * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn
+ * (slots_left) and the slots that have room and waiters (slots_open). Both are only in memory: when rows are read
+ * again, every open slot is considered again. On a shared store a server may die with slots left: the server that has
+ * the timers looks at the open ones once a lease. */
 #include <string.h>
 
 #include <sodium.h>
@@ -19,8 +20,8 @@
 #include "engine/shared/shared.h"
 #include "engine/waiters.h"
 
-/* Not to be hit on purpose: one tenant's key must not be another's slot. Two keys with one number would only wait for
- * each other. */
+/* A collision can't be made on purpose, so a tenant can't take another tenant's slot. Two keys with one number would
+ * only wait for each other. */
 static int64_t number_of(struct str text, int64_t from)
 {
     unsigned char hash[crypto_generichash_BYTES_MIN];

@@ -1,17 +1,18 @@
-/* tells: those who wait for a task are told when it has ended, a batch of them a turn.
+/* tells: tasks that wait for a task are told of its end, a batch of them a turn.
  *
- * However many come after a task, and however far an end goes on (a failure that abandons who depends on it, and who
- * depends on those), one turn goes along a batch of edges (core/settle.c, propagate). The end itself is committed with
- * its command; who isn't told stands in the store, as a hold of the ended task (HOLD_telling) that says how far its
- * waiters know. So nothing is lost with this process: whoever opens the store looks for such holds, and on a shared one
- * the server that has the timers does so once a lease. Until it is told a waiter waits, and `why` says so.
+ * However many tasks wait, and however far an end propagates (a failure abandons the dependents, and their dependents),
+ * one turn follows a batch of edges (core/settle.c, propagate). The end itself is committed with its command; how far
+ * its waiters were told is stored as a hold of the ended task (HOLD_telling). So a crash loses nothing: a server that
+ * opens the store looks for such holds, and on a shared store the server with the duty `timers` does so once a lease.
+ * Until it is told, a waiter waits, and `why` names the reason.
  *
- * What a stopped task leaves to those behind it (core/heirs.h) goes with the telling, waiter by waiter; until then the
- * task stands in its place in every order. Such holds have a key of their own (TELLING_HEIRS), so that they are found.
+ * What a stopped task leaves to the tasks behind it (core/heirs.h) is handed on with the telling, waiter by waiter;
+ * until then the task keeps its place in every order. Such holds have a key of their own (TELLING_HEIRS), so that they
+ * are found.
  *
- * A retry the other way round: those who had ended because of the task come back, a batch a turn, and so do those who
- * had ended because of them. What is left stands in the store likewise (HOLD_returning, of a task in whatever state: it
- * goes on meanwhile). */
+ * A retry works the other way round: tasks that had ended because of the retried task return, a batch a turn, and so do
+ * those that had ended because of them. How far this went is stored too (HOLD_returning); the retried task itself goes
+ * on meanwhile, so the hold may be of a task in any state. */
 #include "engine/archives.h"
 #include "engine/shared/shared.h"
 #include "engine/waiters.h"
@@ -42,8 +43,8 @@ void holds_expect(struct turn *turn, const struct hold *holds, size_t n)
         expect(turn, &(struct turn_needs){ .tasks = tasks, .n_tasks = n });
 }
 
-/* The rows of those who will be told next: holds come by how far they have told, so mostly either one is under way or
- * many are to begin. */
+/* Loads the rows of the waiters that will be told next. Holds are ordered by how far they have told, so mostly either
+ * one is under way or many are to begin. */
 static void waiters_expect(struct turn *turn, const struct hold *holds, size_t n)
 {
     struct store *store = turn->engine->store;
@@ -67,7 +68,7 @@ static void waiters_expect(struct turn *turn, const struct hold *holds, size_t n
     expect(turn, &(struct turn_needs){ .tasks = tasks, .n_tasks = n_tasks });
 }
 
-/* What was retried brings its dependents back, as far as this turn goes. */
+/* Returns the dependents of retried tasks, as far as this turn's batch goes. */
 static void returns_run(struct turn *turn, struct hold *holds, size_t most)
 {
     struct slice *slice = turn->slice;
@@ -87,7 +88,7 @@ static void returns_run(struct turn *turn, struct hold *holds, size_t most)
     slice->telling |= n == most;
 }
 
-/* Who waits for what has ended is told of it, as far as this turn goes. */
+/* Tells the waiters of ended tasks, as far as this turn's batch goes. */
 static void ends_tell(struct turn *turn, int64_t key, struct hold *holds, size_t most)
 {
     struct slice *slice = turn->slice;
@@ -119,7 +120,7 @@ void heirs_finish(struct turn *turn, const struct node *node)
         struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
         n = slice_holds_first(slice, HOLD_telling, TELLING_HEIRS, most, holds);
         if (n && turn->narrow.is)
-            turn_widen(turn); /* other servers may be telling, too */
+            turn_widen(turn); /* other servers may tell waiters of the same tasks */
         for (size_t i = 0; i < n && !slice->failed; i++) {
             struct node *stopped = slice_find(slice, holds[i].task);
             bool meets = stopped &&
@@ -144,7 +145,7 @@ void tells_run(struct turn *turn)
     struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
     slice->telling = false;
     for (int64_t key = TELLING_COUNT; key-- > 0;)
-        ends_tell(turn, key, holds, most); /* what is left to others first */
+        ends_tell(turn, key, holds, most); /* first the ends of stopped tasks, which hand something on */
     returns_run(turn, holds, most);
 }
 

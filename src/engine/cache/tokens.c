@@ -1,9 +1,9 @@
-/* tokens: who may ask, as of the last commit that this server knows; the api asks here (engine_token), on its own
- * thread.
+/* tokens: all tokens as of the last commit that this server knows; the API looks them up here (engine_token), on its
+ * own thread.
  *
- * All of them are read at the start, and when everything is read anew. Afterwards what changes is told: this server's
- * own turns say which are new and which are gone; of other servers' turns the events say it, and only the rows behind
- * the newest known number are read. So a change costs the same however many there are.
+ * They are read at the start, and when everything is read again. Afterwards this server's own turns add and remove
+ * tokens; of other servers' turns events name the revoked ones, and only rows behind the newest known number are read.
+ * So a change costs the same however many tokens there are.
  *
  * Owns the tables; only turns change them, with the lock, so turns read without it. */
 #include <string.h>
@@ -152,7 +152,7 @@ bool tokens_take(struct turn *turn, struct err *err)
     return true;
 }
 
-/* The name may be another token's by now: its row is asked for. */
+/* A newer token may have the name meanwhile, so the row is read. */
 void token_gone_elsewhere(struct turn *turn, struct str subject)
 {
     struct engine *engine = turn->engine;
@@ -254,7 +254,7 @@ uint64_t engine_tokens_version(struct engine *engine)
     return atomic_load(&engine->tokens_version);
 }
 
-/* Another server may have revoked the token since this one looked at it. */
+/* Another server may have revoked the token since the API checked it. */
 bool token_refused(struct turn *turn, struct command *command)
 {
     const struct engine *engine = turn->engine;

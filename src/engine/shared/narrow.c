@@ -28,8 +28,7 @@ enum {
     SPECS_A_TURN = 10, /* numbers for them in a block */
     NUMBERS_MORE = 64, /* of tasks, at least, when a turn makes more than it foresaw */
     WIDE_MS = 500,     /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
-    /* calls with tasks: all servers would wait at the head; who waits for the store takes along what comes meanwhile,
-     */
+    /* from this many enqueue calls on, take the turn wide: one commit carries them all, */
     POSTS_MANY = 4,
     POSTS_MS = 100, /* and so long afterwards */
 };
@@ -87,7 +86,7 @@ int64_t task_number(struct turn *turn)
     if (number == 0)
         turn_widen(turn);
     if (number < turn->head.next_task)
-        return turn->head.next_task++; /* nothing will come of it */
+        return turn->head.next_task++; /* the turn is repeated wide: the number isn't used */
     turn->head.next_task = number + 1;
     return number;
 }
@@ -173,7 +172,7 @@ void executor_counted(struct turn *turn, int64_t executor, bool failed)
 {
     struct known_executor *known = map_find(&turn->engine->cache->executors, (uint64_t)executor);
     if (!known)
-        return; /* it has gone: nobody counts for it any more */
+        return; /* the executor was removed, and its counts with it */
     if (known->counted == turn->engine->serial) {
         turn->changes.counts.at[known->counted_at].processed++;
         turn->changes.counts.at[known->counted_at].failed += failed;
@@ -243,7 +242,7 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     engine->shared->cancels_left = false;
     if (!head->commit)
         return;                                                    /* nothing was written */
-    bool alone = head->commit == engine->shared->taken.commit + 1; /* nobody else has committed meanwhile */
+    bool alone = head->commit == engine->shared->taken.commit + 1; /* no other server has committed meanwhile */
     engine->shared->own = turn->narrow.own;
     engine->shared->own.turn += turn->slice->events.n > 0;
     if (alone)
@@ -259,7 +258,7 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     }
 }
 
-/* The narrow turn came to nothing. What it heard is told again by the same commands. */
+/* Undoes a narrow turn that failed. The same commands bring again what it learned of executors. */
 void narrow_undo(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
