@@ -42,9 +42,9 @@ static void turn_commit(struct bench *b, struct changes *c, const struct event *
     buf_reset(&b->packed);
     pack_events(&b->packed, events, n);
     c->lanes.at = lanes, c->lanes.n = 1;
-    c->events = buf_str(&b->packed);
-    c->turn = b->head.turn;
-    c->first_seq = b->head.seq + 1, c->time = b->now++;
+    c->history.events = buf_str(&b->packed);
+    c->history.turn = b->head.turn;
+    c->history.first_seq = b->head.seq + 1, c->history.time = b->now++;
     b->head.seq += (int64_t)n;
     c->head = b->head;
     if (!b->store->ops->commit(b->store, c, &err))

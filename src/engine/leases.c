@@ -56,7 +56,7 @@ void active_grants_expect(struct turn *turn, const struct known_executor *known,
             *ARENA_PUSH(turn->arena, tasks, n, cap) = live->attempt.task;
     }
     struct turn_needs needs = { .tasks = tasks, .n_tasks = n, .grants = tasks, .n_grants = n };
-    if (n > 1 && store->ops->expect && !store->ops->expect(store, &needs, turn->err))
+    if (n > 1 && store->ops->shared && !store->ops->shared->expect(store, &needs, turn->err))
         turn->slice->failed = true;
 }
 

@@ -281,9 +281,10 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
 /* A turn met a lock, this one didn't: it may have written nothing that the lock is on. */
 static bool lock_gone(const struct engine *engine, size_t n, int64_t boot)
 {
-    const struct store_ops *ops = engine->store->ops;
-    return ops->writable ? ops->writable(engine->store)
-                         : (n && engine->wrote) || boot - engine->health->locked > LOCKED_MS;
+    const struct store_shared_ops *ops = engine->store->ops->shared;
+    if (ops && ops->writable)
+        return ops->writable(engine->store);
+    return (n && engine->wrote) || boot - engine->health->locked > LOCKED_MS;
 }
 
 /* What the turn says of the store. again: its first try failed; why: in the store's words. */

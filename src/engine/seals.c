@@ -74,7 +74,7 @@ void seals_note(struct turn *turn)
     for (size_t i = 0; i < turn->n_sealed_seen; i++)
         tasks[i] = turn->sealed_seen[i].seal.task;
     struct turn_needs needs = { .tasks = tasks, .n_tasks = turn->n_sealed_seen };
-    if (store->ops->expect && turn->n_sealed_seen && !store->ops->expect(store, &needs, turn->err))
+    if (store->ops->shared && turn->n_sealed_seen && !store->ops->shared->expect(store, &needs, turn->err))
         turn->slice->failed = true;
     for (size_t i = 0; i < turn->n_sealed_seen && !turn->slice->failed; i++) {
         const struct log_sealed *sealed = &turn->sealed_seen[i];

@@ -30,7 +30,7 @@ size_t tells_more(const struct engine *engine)
 static void expect(struct turn *turn, const struct turn_needs *needs)
 {
     struct store *store = turn->engine->store;
-    if (store->ops->expect && !turn->slice->failed && !store->ops->expect(store, needs, turn->err))
+    if (store->ops->shared && !turn->slice->failed && !store->ops->shared->expect(store, needs, turn->err))
         turn->slice->failed = true;
 }
 
@@ -51,7 +51,7 @@ static void waiters_expect(struct turn *turn, const struct hold *holds, size_t n
     size_t most = turn->slice->tells_left, n_tasks = 0, n_edges = 0;
     int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, most + n + 1);
     struct edge *edges = NULL;
-    if (!store->ops->expect || n == 0 || turn->slice->failed)
+    if (!store->ops->shared || n == 0 || turn->slice->failed)
         return;
     while (n_tasks < n && holds[n_tasks].rank == 0)
         n_tasks++;

@@ -282,14 +282,14 @@ bool turn_commit(struct turn *turn, struct err *err)
     changes_lanes_and_slots(turn);
     changes_slice(turn);
     changes_archives(turn);
-    c->server = turn->beats ? &turn->server : NULL;
+    c->shared.server = turn->beats ? &turn->server : NULL;
     c->clock = turn->ticks ? &turn->clock : NULL;
     c->head = turn->head;
     for (size_t i = 0; i < turn->answered.n; i++)
-        c->acknowledges |= turn->answered.at[i]->kind != CMD_POLL;
+        c->shared.acknowledges |= turn->answered.at[i]->kind != CMD_POLL;
     c->head.v_now = slice->v_now;
-    c->first_seq = turn->head.seq + 1;
-    c->time = turn->slice->stamp;
+    c->history.first_seq = turn->head.seq + 1;
+    c->history.time = turn->slice->stamp;
     buf_init(&events, SIZE_MAX);
     struct store_head committed = { 0 };
     c->out_head = &committed;
@@ -298,16 +298,17 @@ bool turn_commit(struct turn *turn, struct err *err)
     if (!slice->events.n && changes_tagged(c))
         slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
     if (slice->events.n) {
-        c->turn = slice->turn;
+        c->history.turn = slice->turn;
         c->head.turn += !turn->narrow.is;
         c->head.seq += (int64_t)slice->events.n;
-        c->head.time = c->time;
+        c->head.time = c->history.time;
         pack_events(&events, slice->events.at, slice->events.n);
-        c->events = buf_str(&events);
+        c->history.events = buf_str(&events);
     }
     if (!turn->narrow.is)
         numbers_reserve(turn, &c->head);
-    c->numbers = !turn->narrow.is && c->head.next_task != engine->head.next_task && peers_are_about(engine, turn->boot);
+    c->shared.numbers =
+        !turn->narrow.is && c->head.next_task != engine->head.next_task && peers_are_about(engine, turn->boot);
     int64_t before = thread_stopwatch_us(engine);
     int64_t last = engine->store->commit;
     bool ok = engine->store->ops->commit(engine->store, c, err);

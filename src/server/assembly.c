@@ -93,8 +93,9 @@ void assembly_close(struct assembly *parts, int64_t flush_ms)
     struct err ignored = { 0 };
     if (parts->started)
         assembly_drain(parts, flush_ms);
-    if (parts->store && parts->store->ops->on_others)
-        (void)parts->store->ops->on_others(parts->store, NULL, NULL, &ignored); /* nobody wakes the engine any more */
+    if (parts->store && parts->store->ops->shared)
+        (void)parts->store->ops->shared->on_others(
+            parts->store, NULL, NULL, &ignored); /* nobody wakes the engine any more */
     if (parts->api)
         api_threads_end(parts->api); /* they read bodies of requests */
     if (parts->http)

@@ -212,9 +212,9 @@ static void others_committed(struct str note, void *owner)
 static bool start_engine(struct server *server, struct err *err)
 {
     server_health_begin(server);
-    const struct store_ops *ops = server->parts.store->ops;
+    const struct store_shared_ops *ops = server->parts.store->ops->shared;
     return assembly_start(&server->parts, err) &&
-           (!ops->on_others || ops->on_others(server->parts.store, others_committed, server, err));
+           (!ops || ops->on_others(server->parts.store, others_committed, server, err));
 }
 
 bool server_open(struct server *server, struct err *err)

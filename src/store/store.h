@@ -59,6 +59,31 @@ struct executor_count {
     int64_t executor, processed, failed;
 }; /* so many more than its row has */
 
+/* The turn's row in the history. */
+struct changes_history {
+    int64_t turn; /* of a narrow turn a number of its server's own, else head.turn */
+    int64_t first_seq, time;
+    struct str events; /* packed (store/pack.h); empty: the turn has no event and writes no row */
+};
+
+/* What a turn of a shared store tells besides.
+ *
+ * Of a narrow turn the head counts only for v_now and next_task (neither goes back), and first_seq not at all: they are
+ * taken when everything else is written, and the result is put into *out_head, unless there was nothing to write. Lanes
+ * aren't set: the difference between lanes_was[i] and lanes[i] is added; last_vt by its steps, but to no less than it
+ * is. */
+struct changes_shared {
+    bool narrow;
+    bool numbers; /* of a wide turn: narrow ones after it take numbers for tasks from head.next_task on */
+    const struct lane **lanes_was;
+    /* the answers confirm earlier work: everything that this turn has read must be durable before they are sent */
+    bool acknowledges;
+    ARRAY(struct executor_count) counts; /* added to the counters of executors */
+    const struct server_row *server;     /* upsert by name; NULL: none */
+    ARRAY(struct duty) duties;           /* upsert by name */
+    ARRAY(struct str) notes;             /* sent to the other servers, if they listen; not kept */
+};
+
 /* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last.
  */
 struct changes {
@@ -91,9 +116,8 @@ struct changes {
     ARRAY(struct unique_claim) unique_add;
     ARRAY(struct unique_claim) unique_remove;
     ARRAY(struct idempotency) idempotency;
-    /* upsert; a shared store leaves the counters alone and adds: */
+    /* upsert; a shared store leaves their counters alone (shared.counts) */
     ARRAY(const struct executor *) executors;
-    ARRAY(struct executor_count) counts;
     ARRAY(const struct token *) tokens; /* insert */
     ARRAY(int64_t) executors_remove;
     ARRAY(int64_t) tokens_remove;
@@ -103,26 +127,11 @@ struct changes {
     ARRAY(struct latest) latest;            /* upsert by lane, name, variant */
     ARRAY(struct schedule) schedules;       /* upsert by lane, task, cron, timezone */
     ARRAY(struct schedule) schedules_remove;
-    const struct server_row *server; /* upsert by name; NULL: none */
-    const struct wall_known *clock;  /* upsert; NULL: as it is */
-    ARRAY(struct duty) duties;       /* upsert by name */
-    /* told to the other servers, if they listen; not kept */
-    ARRAY(struct str) notes;
-    struct store_head head; /* after the turn; head.hash is filled in by the store */
-    /* the one that carries `events`; of a narrow turn a number of its server's own, else head.turn */
-    int64_t turn;
-    int64_t first_seq, time; /* of the events */
-    /* Of a narrow turn the head counts only for v_now and next_task (neither goes back), and first_seq not at all: they
-     * are taken when everything else is written, and what came of it is put into *out_head, unless there was nothing to
-     * write. Lanes aren't set: what the turn made of lanes_was[i] to get lanes[i] is added; last_vt by its steps, but
-     * to no less than it is. */
-    bool narrow;
-    bool numbers; /* of a wide turn: narrow ones after it take numbers for tasks from head.next_task on */
-    const struct lane **lanes_was;
-    struct store_head *out_head;
-    /* the answers confirm earlier work: everything that this turn has read must be durable before they are sent */
-    bool acknowledges;
-    struct str events; /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
+    const struct wall_known *clock; /* upsert; NULL: as it is */
+    struct store_head head;         /* after the turn; head.hash is filled in by the store */
+    struct store_head *out_head;    /* what the head has become */
+    struct changes_history history;
+    struct changes_shared shared;
 };
 
 /* changes_tagged: the turn writes rows that `verify` compares with the hashes in turn.tags (store/tags.h). Only a turn
@@ -180,15 +189,37 @@ struct store_config {
     struct str server; /* the name of the server that opens it: on a shared store one at a time; empty: none */
 };
 
+/* What only a store that several servers share can do. */
+struct store_shared_ops {
+    /* `others` is called, on a thread of the store's own, whenever another server has committed; NULL ends that. */
+    bool (*on_others)(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
+    /* Of a wide turn: nobody else commits until it is over. Of a narrow one: what was committed up to its begin, and
+     * maybe more. */
+    bool (*load_others)(
+        struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
+    /* *out_holds: the turn that ends with event `seq` has this hash: everything up to it is as it was. May be NULL. */
+    bool (*history_holds)(
+        struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
+    /* Before begin: what is named comes with it. Within a turn: now. The loads answer as without it, but don't ask the
+     * store one by one. */
+    bool (*expect)(struct store *store, const struct turn_needs *needs, struct err *err);
+    /* Narrow turns only: the row as it is now, locked until the turn is over; ERR_conflict: another turn has it. */
+    bool (*archive_lock)(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
+    bool (*slot_lock)(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
+    /* Did ready_first pass over a task in this turn, because another turn has it? */
+    bool (*ready_passed)(struct store *store);
+    /* May be NULL. Between turns: is no table locked that turns write? Doesn't wait. */
+    bool (*writable)(struct store *store);
+};
+
 struct store_ops {
+    const struct store_shared_ops *shared; /* NULL: one server has it to itself */
     void (*close)(struct store *store);
     /* A turn has the store to itself. A narrow one, where `narrows` and if it was expected so, shares it with other
      * servers' narrow turns: the task rows that it loads are locked until it is over, and ready_first passes over what
      * another turn has locked (ready_passed). A commit that meets another's row fails, and nothing was changed: keys
      * (unique, idempotency) are only added, not replaced. */
     bool (*begin)(struct store *store, struct err *err);
-    /* May be NULL. Between turns: is no table locked that turns write? Doesn't wait. */
-    bool (*writable)(struct store *store);
     void (*rollback)(struct store *store);
     bool (*commit)(struct store *store, const struct changes *changes, struct err *err);
 
@@ -227,11 +258,6 @@ struct store_ops {
     /* The first n of a class by (prio DESC, vt, task). */
     bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out,
         size_t *out_n, struct err *err);
-    /* Narrow turns only: the row as it is now, locked until the turn is over; ERR_conflict: another turn has it. */
-    bool (*archive_lock)(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
-    bool (*slot_lock)(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
-    /* Shared stores only: did ready_first pass over somebody in this turn? */
-    bool (*ready_passed)(struct store *store);
     /* The first n holds of a kind with key <= key_max (time: due ones), ordered by (key, rank, task). */
     bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n,
         struct hold **out, size_t *out_n, struct err *err);
@@ -270,20 +296,6 @@ struct store_ops {
         struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
         struct err *err); /* the first n ids above `after` */
-    /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed;
-     * NULL ends that. */
-    bool (*on_others)(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
-    /* Shared stores only. Of a wide turn: nobody else commits until it is over. Of a narrow one: what was committed up
-     * to its begin, and maybe more. */
-    bool (*load_others)(
-        struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
-    /* Shared stores only. *out_holds: the turn that ends with event `seq` has this hash: everything up to it is as it
-     * was. */
-    bool (*history_holds)(
-        struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
-    /* Shared stores only. Before begin: what is named comes with it. Within a turn: now. The loads answer as ever,
-     * without a way to the store for each. */
-    bool (*expect)(struct store *store, const struct turn_needs *needs, struct err *err);
     int64_t (*size_bytes)(struct store *store);
 };
 

@@ -291,8 +291,8 @@ static void what_is_expected_is_what_is_loaded(void **state)
         struct turn_needs needs = {
             .since = &w.head, .tasks = ids, .n_tasks = 3, .preds = ids, .n_preds = 3, .grants = ids, .n_grants = 3
         };
-        if (OPS(&w)->expect) /* a hint: without it the same is loaded */
-            MUST(&w, OPS(&w)->expect(w.store, &needs, &w.err));
+        if (OPS(&w)->shared) /* a hint: without it the same is loaded */
+            MUST(&w, OPS(&w)->shared->expect(w.store, &needs, &w.err));
         turn_begin(&w);
         for (int id = 1; id <= 4; id++) {
             MUST(&w, OPS(&w)->load_task(w.store, &w.arena, id, &out, &found, &w.err));
@@ -313,16 +313,16 @@ static void what_is_expected_is_what_is_loaded(void **state)
         MUST(&w, OPS(&w)->load_attempt(w.store, 2, 6, &attempt, &found, &w.err));
         assert_false(found);
         struct turn_needs more = { .preds = later, .n_preds = 1 }, few = { .preds = twice, .n_preds = 4, .n_edges = 1 };
-        if (OPS(&w)->expect && round)
-            MUST(&w, OPS(&w)->expect(w.store, &few, &w.err)); /* not all of them come: the others are loaded */
+        if (OPS(&w)->shared && round)
+            MUST(&w, OPS(&w)->shared->expect(w.store, &few, &w.err)); /* not all of them come: the others are loaded */
         MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 0, 1, &found_edges, &n, &w.err));
         assert_true(n == 1 && found_edges[0].waiter == 3);
         MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 3, 5, &found_edges, &n, &w.err));
         assert_true(n == 1 && found_edges[0].waiter == 4);
         MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 1, true, &found_edges, &n, &w.err));
         assert_int_equal(n, 2);
-        if (OPS(&w)->expect)
-            MUST(&w, OPS(&w)->expect(w.store, &more, &w.err));
+        if (OPS(&w)->shared)
+            MUST(&w, OPS(&w)->shared->expect(w.store, &more, &w.err));
         MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 3, true, &found_edges, &n, &w.err));
         assert_true(n == 1 && found_edges[0].waiter == 4);
         edges[0].flags = EDGE_FIRED;
@@ -471,7 +471,7 @@ static void executors_are_kept(void **state)
     e.state = EXECUTOR_LOST, e.processed = 99, e.failed = 3, e.instance = STR("i2"), e.n_labels = 0;
     turn_begin(&w);
     w.c.executors.at = rows, w.c.executors.n = 1;
-    w.c.counts.at = counts, w.c.counts.n = 1;
+    w.c.shared.counts.at = counts, w.c.shared.counts.n = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));

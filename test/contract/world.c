@@ -161,13 +161,13 @@ bool turn_try(struct world *w)
     w->err = (struct err){ 0 };
     buf_reset(&w->packed);
     if (w->n_events) {
-        w->c.turn = ++w->head.turn;
+        w->c.history.turn = ++w->head.turn;
         pack_events(&w->packed, w->events, w->n_events);
-        w->c.first_seq = w->head.seq + 1;
-        w->c.time = w->head.time = w->now;
+        w->c.history.first_seq = w->head.seq + 1;
+        w->c.history.time = w->head.time = w->now;
         w->head.seq += (int64_t)w->n_events;
     }
-    w->c.events = buf_str(&w->packed);
+    w->c.history.events = buf_str(&w->packed);
     w->c.head = w->head;
     if (OPS(w)->commit(w->store, &w->c, &w->err))
         return true;

@@ -263,12 +263,12 @@ void memstore_apply(struct memstore *m, const struct changes *c)
         m->clock = *c->clock;
     work_apply(m, c);
     archives_apply(m, c);
-    if (c->events.len) {
-        ASSERT(c->first_seq == m->head.seq + 1 && c->turn <= c->head.turn);
+    if (c->history.events.len) {
+        ASSERT(c->history.first_seq == m->head.seq + 1 && c->history.turn <= c->head.turn);
         for (size_t i = 0; i < m->n_turns; i++)
-            ASSERT(m->turns[i].turn != c->turn);
-        *ARENA_PUSH(&m->arena, m->turns, m->n_turns, m->cap_turns) =
-            (struct turn_row){ c->turn, c->first_seq, c->time, str_dup(&m->arena, c->events) };
+            ASSERT(m->turns[i].turn != c->history.turn);
+        *ARENA_PUSH(&m->arena, m->turns, m->n_turns, m->cap_turns) = (struct turn_row){ c->history.turn,
+            c->history.first_seq, c->history.time, str_dup(&m->arena, c->history.events) };
     }
     m->head = c->head;
 }

@@ -120,7 +120,7 @@ static void shared_rollback(struct store *store)
 static bool changes_any(const struct memstore *m, const struct changes *c)
 {
     struct store_head a = c->head, b = m->head;
-    if (c->narrow)
+    if (c->shared.narrow)
         a = b;
     a.commit = b.commit;
     memcpy(a.hash, b.hash, sizeof a.hash);
@@ -129,24 +129,24 @@ static bool changes_any(const struct memstore *m, const struct changes *c)
                   c->tasks_changed.n + c->ready_add.n + c->ready_remove.n + c->edges_new.n + c->edges_changed.n +
                   c->holds_add.n + c->holds_remove.n + c->attempts_new.n + c->attempts_changed.n +
                   c->attempts_remove.n + c->outputs.n + c->unique_add.n + c->unique_remove.n + c->idempotency.n +
-                  c->executors.n + c->counts.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n +
+                  c->executors.n + c->shared.counts.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n +
                   c->executors_remove.n + c->site.n + c->archives.n + c->revisions.n + c->latest.n + c->schedules.n +
-                  c->schedules_remove.n + c->duties.n + c->notes.n + c->results_remove.n;
-    return rows > 0 || c->server || c->clock || c->events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
+                  c->schedules_remove.n + c->shared.duties.n + c->shared.notes.n + c->results_remove.n;
+    return rows > 0 || c->shared.server || c->clock || c->history.events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
 }
 
 static void duties_apply(struct memstore *m, const struct changes *c)
 {
-    for (size_t i = 0; i < c->duties.n; i++) {
+    for (size_t i = 0; i < c->shared.duties.n; i++) {
         size_t at = 0;
-        while (at < m->n_duties && !str_eq(m->duties[at].name, c->duties.at[i].name))
+        while (at < m->n_duties && !str_eq(m->duties[at].name, c->shared.duties.at[i].name))
             at++;
         ASSERT(at < MEM_DUTIES_MAX);
         if (at == m->n_duties)
             m->n_duties++;
-        m->duties[at] = c->duties.at[i];
-        m->duties[at].name = str_dup(&m->arena, c->duties.at[i].name);
-        m->duties[at].holder = str_dup(&m->arena, c->duties.at[i].holder);
+        m->duties[at] = c->shared.duties.at[i];
+        m->duties[at].name = str_dup(&m->arena, c->shared.duties.at[i].name);
+        m->duties[at].holder = str_dup(&m->arena, c->shared.duties.at[i].holder);
     }
 }
 
@@ -182,7 +182,7 @@ static struct changes narrow_rows(struct memport *port, const struct changes *c)
     struct changes full = *c;
     const struct lane **lanes = ARENA_ARRAY(&m->arena, const struct lane *, c->lanes.n + 1);
     for (size_t i = 0; i < c->lanes.n; i++) {
-        const struct lane *is = c->lanes.at[i], *was = c->lanes_was[i];
+        const struct lane *is = c->lanes.at[i], *was = c->shared.lanes_was[i];
         struct lane *row = lane_copy(&m->arena, map_find(&m->lanes, (uint64_t)is->id + 1));
         row->last_vt += is->last_vt - was->last_vt;
         if (is->last_vt > row->last_vt)
@@ -195,16 +195,16 @@ static struct changes narrow_rows(struct memport *port, const struct changes *c)
     }
     full.lanes.at = lanes;
     full.head = m->head;
-    full.head.seq += c->head.seq - (c->first_seq - 1);
+    full.head.seq += c->head.seq - (c->history.first_seq - 1);
     if (c->head.next_task > full.head.next_task)
         full.head.next_task = c->head.next_task;
     if (c->head.v_now > full.head.v_now)
         full.head.v_now = c->head.v_now;
-    full.first_seq = m->head.seq + 1;
-    if (c->time < m->head.time && m->head.time - c->time <= STAMP_BACK_MAX_MS)
-        full.time = m->head.time;
-    if (c->events.len)
-        full.head.time = full.time;
+    full.history.first_seq = m->head.seq + 1;
+    if (c->history.time < m->head.time && m->head.time - c->history.time <= STAMP_BACK_MAX_MS)
+        full.history.time = m->head.time;
+    if (c->history.events.len)
+        full.head.time = full.history.time;
     return full;
 }
 
@@ -216,10 +216,10 @@ static void counts_apply(struct memstore *m, const struct changes *c, const stru
         row->processed = before[i].processed;
         row->failed = before[i].failed;
     }
-    for (size_t i = 0; i < c->counts.n; i++) {
-        struct executor *row = map_find(&m->executors, (uint64_t)c->counts.at[i].executor);
-        row->processed += c->counts.at[i].processed;
-        row->failed += c->counts.at[i].failed;
+    for (size_t i = 0; i < c->shared.counts.n; i++) {
+        struct executor *row = map_find(&m->executors, (uint64_t)c->shared.counts.at[i].executor);
+        row->processed += c->shared.counts.at[i].processed;
+        row->failed += c->shared.counts.at[i].failed;
     }
 }
 
@@ -254,13 +254,13 @@ static bool shared_commit(struct store *store, const struct changes *c, struct e
     }
     port->aside = port->aside ? 1 : 0;
     beside(port);
-    if (c->narrow && keys_met(m, c)) {
+    if (c->shared.narrow && keys_met(m, c)) {
         shared_rollback(store);
         return err_set(err, ERR_conflict, "simulated: a key that another turn has written");
     }
-    if (c->narrow)
+    if (c->shared.narrow)
         full = narrow_rows(port, c), c = &full;
-    if (c->numbers)
+    if (c->shared.numbers)
         m->numbers = c->head.next_task - 1;
     port->fault = MEM_OK;
     if (fault == MEM_FULL || fault == MEM_UNKNOWN_LOST)
@@ -462,21 +462,24 @@ static bool shared_lanes(struct store *store, struct arena *arena, struct lane *
 
 void memport_open(struct memport *port, struct memstore *m, int index)
 {
+    static const struct store_shared_ops shared = {
+        .expect = shared_expect,
+        .load_others = memport_others,
+        .ready_passed = shared_passed,
+        .archive_lock = shared_archive_lock,
+        .slot_lock = shared_slot_lock,
+    };
     static struct store_ops ops;
     ops = memstore_ops;
+    ops.shared = &shared;
     ops.begin = shared_begin;
     ops.rollback = shared_rollback;
     ops.commit = shared_commit;
-    ops.expect = shared_expect;
-    ops.load_others = memport_others;
     ops.load_task = shared_task;
     ops.load_edges = shared_edges;
     ops.load_outs = shared_outs;
     ops.load_others_outs = shared_others_outs;
     ops.ready_first = shared_ready;
-    ops.ready_passed = shared_passed;
-    ops.archive_lock = shared_archive_lock;
-    ops.slot_lock = shared_slot_lock;
     ops.holds_due = shared_holds_due;
     ops.load_schedules = shared_schedules;
     ops.load_lanes = shared_lanes;

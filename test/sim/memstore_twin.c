@@ -452,7 +452,7 @@ static bool twin_others(
     struct store *real = port_of(store)->real;
     struct arena scratch = { 0 };
     if (!memport_others(store, &scratch, since, &others, err) ||
-        !real->ops->load_others(real, arena, since, out, err)) {
+        !real->ops->shared->load_others(real, arena, since, out, err)) {
         arena_release(&scratch);
         return false;
     }
@@ -465,11 +465,12 @@ static bool twin_others(
 static bool twin_expect(struct store *store, const struct turn_needs *needs, struct err *err)
 {
     struct store *real = port_of(store)->real;
-    return !real->ops->expect || real->ops->expect(real, needs, err);
+    return real->ops->shared->expect(real, needs, err);
 }
 
 void memport_twin(struct memport *port, struct store *real)
 {
+    static struct store_shared_ops shared;
     static struct store_ops ops;
     ops = *port->store.ops;
     ops.load_head = twin_head;
@@ -505,8 +506,10 @@ void memport_twin(struct memport *port, struct store *real)
     ops.task_find = twin_task_find;
     ops.tasks_open = twin_tasks_open;
     ops.tasks_after = twin_tasks_after;
-    ops.expect = twin_expect;
-    ops.load_others = real->ops->load_others ? twin_others : NULL;
+    shared = *port->store.ops->shared;
+    shared.expect = twin_expect;
+    shared.load_others = twin_others;
+    ops.shared = real->ops->shared ? &shared : NULL;
     port->store.ops = &ops;
     port->store.exclusive = real->exclusive;
     port->real = real;

@@ -87,7 +87,7 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
         return slot;
     if (turn->slice->failed)
         return slot;
-    if (!store->ops->slot_lock(store, turn->arena, slot->id, &row, turn->err)) {
+    if (!store->ops->shared->slot_lock(store, turn->arena, slot->id, &row, turn->err)) {
         turn->slice->failed = true;
         return slot;
     }

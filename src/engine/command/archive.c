@@ -109,7 +109,7 @@ struct archive *archive_own(struct turn *turn, int64_t lane)
     bool locks = true;
     if (PLANT(archive_unlocked))
         locks = false;
-    if (locks && !engine->store->ops->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
+    if (locks && !engine->store->ops->shared->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
         turn->slice->failed = true;
         return copy;
     }

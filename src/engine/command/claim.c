@@ -284,7 +284,7 @@ void claims_run(struct turn *turn)
             poll_answer(turn, poll);
         fresh = granted < fresh ? fresh - granted : 0;
     }
-    engine->shared->passed_over = turn->narrow.is && engine->store->ops->ready_passed(engine->store);
+    engine->shared->passed_over = turn->narrow.is && engine->store->ops->shared->ready_passed(engine->store);
     /* parked tasks released slots, which may have made others pending too late for this turn */
     engine->polls->left = turn->claims.n_parked_tasks > 0 || engine->shared->passed_over;
 }

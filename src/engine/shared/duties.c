@@ -23,7 +23,7 @@ bool duties_load(struct turn *turn, struct err *err)
 {
     struct store *store = turn->engine->store;
     struct others others = { 0 };
-    if (!store->ops->load_others(store, turn->arena, &turn->engine->shared->taken, &others, err))
+    if (!store->ops->shared->load_others(store, turn->arena, &turn->engine->shared->taken, &others, err))
         return false;
     coord_rows_read(turn->engine->shared->coord, others.duties, others.n_duties, turn->boot);
     return true;
@@ -59,7 +59,7 @@ void duties_run(struct turn *turn)
     for (size_t i = 0; i < n; i++) {
         if (steps[i].move != COORD_BEAT && !steps[i].lock)
             duty_say(turn, &steps[i]);
-        *ARRAY_ADD(turn->arena, turn->changes.duties) = steps[i].row;
+        *ARRAY_ADD(turn->arena, turn->changes.shared.duties) = steps[i].row;
     }
 }
 
@@ -81,10 +81,10 @@ void duties_commit(struct turn *turn)
         engine->shared->beaten = turn->boot;
         engine->shared->server = turn->server;
     }
-    if (turn->changes.duties.n == 0)
+    if (turn->changes.shared.duties.n == 0)
         return;
     bool timers = coord_holds(engine->shared->coord, DUTY_timers);
-    coord_commit(engine->shared->coord, turn->changes.duties.at, turn->changes.duties.n, turn->boot);
+    coord_commit(engine->shared->coord, turn->changes.shared.duties.at, turn->changes.shared.duties.n, turn->boot);
     if (timers || !coord_holds(engine->shared->coord, DUTY_timers))
         return;
     engine->backlog->tells_due = true;
@@ -139,7 +139,7 @@ void command_note(struct turn *turn, struct command *command)
 {
     if (turn->engine->store->exclusive)
         return; /* nobody else is there */
-    *ARRAY_ADD(turn->arena, turn->changes.notes) = str_dup(turn->arena, command->in.note.text);
+    *ARRAY_ADD(turn->arena, turn->changes.shared.notes) = str_dup(turn->arena, command->in.note.text);
     command->status = 202;
 }
 

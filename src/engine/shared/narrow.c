@@ -68,7 +68,7 @@ static bool numbers_more(struct turn *turn)
     struct store *store = turn->engine->store;
     size_t n = turn->narrow.n_numbers > NUMBERS_MORE ? turn->narrow.n_numbers : NUMBERS_MORE;
     struct turn_needs needs = { .narrow = true, .numbers = ARENA_ARRAY(turn->arena, int64_t, n), .n_numbers = n };
-    if (!store->ops->expect(store, &needs, turn->err))
+    if (!store->ops->shared->expect(store, &needs, turn->err))
         return false;
     turn->narrow.numbers = needs.numbers;
     turn->narrow.n_numbers = n;
@@ -174,13 +174,13 @@ void executor_counted(struct turn *turn, int64_t executor, bool failed)
     if (!known)
         return; /* the executor was removed, and its counts with it */
     if (known->counted == turn->engine->serial) {
-        turn->changes.counts.at[known->counted_at].processed++;
-        turn->changes.counts.at[known->counted_at].failed += failed;
+        turn->changes.shared.counts.at[known->counted_at].processed++;
+        turn->changes.shared.counts.at[known->counted_at].failed += failed;
         return;
     }
     known->counted = turn->engine->serial;
-    known->counted_at = turn->changes.counts.n;
-    *ARRAY_ADD(turn->arena, turn->changes.counts) = (struct executor_count){ executor, 1, failed };
+    known->counted_at = turn->changes.shared.counts.n;
+    *ARRAY_ADD(turn->arena, turn->changes.shared.counts) = (struct executor_count){ executor, 1, failed };
 }
 
 static bool holds_pause(const struct hold *holds, size_t n)
@@ -222,15 +222,16 @@ bool changes_narrow(struct turn *turn)
     struct changes *c = &turn->changes;
     size_t others = c->classes.n + c->classes_remove.n + c->log_seals.n + c->results_remove.n + c->executors.n +
                     c->executors_remove.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n + c->site.n +
-                    c->schedules.n + c->schedules_remove.n + c->duties.n + c->notes.n + (c->clock != NULL);
+                    c->schedules.n + c->schedules_remove.n + c->shared.duties.n + c->shared.notes.n +
+                    (c->clock != NULL);
     bool pause = holds_pause(c->holds_add.at, c->holds_add.n) || holds_pause(c->holds_remove.at, c->holds_remove.n);
-    if (others || c->server || pause || !archives_are_own(turn, c))
+    if (others || c->shared.server || pause || !archives_are_own(turn, c))
         return turn_widen(turn), false;
     const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->lanes.n + 1);
     for (size_t i = 0; i < c->lanes.n; i++)
         was[i] = lane_before(turn, c->lanes.at[i]);
-    c->lanes_was = was;
-    c->narrow = true;
+    c->shared.lanes_was = was;
+    c->shared.narrow = true;
     return true;
 }
 
@@ -250,11 +251,11 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     engine->shared->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
     engine->shared->own_events = (int64_t)turn->slice->events.n;
     engine->head = *head;
-    for (size_t i = 0; i < turn->changes.counts.n; i++) {
+    for (size_t i = 0; i < turn->changes.shared.counts.n; i++) {
         struct known_executor *known =
-            map_find(&engine->cache->executors, (uint64_t)turn->changes.counts.at[i].executor);
-        known->row.processed += turn->changes.counts.at[i].processed;
-        known->row.failed += turn->changes.counts.at[i].failed;
+            map_find(&engine->cache->executors, (uint64_t)turn->changes.shared.counts.at[i].executor);
+        known->row.processed += turn->changes.shared.counts.at[i].processed;
+        known->row.failed += turn->changes.shared.counts.at[i].failed;
     }
 }
 

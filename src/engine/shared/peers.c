@@ -184,7 +184,7 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
     struct store *store = engine->store;
     struct others others = { 0 };
     bool tokens = false, site = false;
-    if (!store->ops->load_others(store, turn->arena, &engine->shared->taken, &others, err))
+    if (!store->ops->shared->load_others(store, turn->arena, &engine->shared->taken, &others, err))
         return false;
     bool schedules = others.n_archives > 0; /* a newer workflow, however its revision came to be opened */
     if (others.too_far && turn->narrow.is)
@@ -238,9 +238,9 @@ static bool store_went_elsewhere(
     struct store *store = engine->store;
     bool holds = true, same = now->incarnation == known->incarnation;
     *out = same && (now->commit < known->commit || now->seq < known->seq);
-    if (!same || *out || !engine->shared->stale || !known->seq || !store->ops->history_holds)
+    if (!same || *out || !engine->shared->stale || !known->seq || !store->ops->shared->history_holds)
         return true;
-    if (!store->ops->history_holds(store, known->seq, known->hash, &holds, err))
+    if (!store->ops->shared->history_holds(store, known->seq, known->hash, &holds, err))
         return false;
     *out = !holds;
     return true;
@@ -385,7 +385,7 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
-    if (!store->ops->expect)
+    if (!store->ops->shared)
         return;
     size_t n_items = 0, n_named = 0, n_of;
     for (size_t i = 0; i < n; i++) {
@@ -413,7 +413,7 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
         narrow_need(turn, commands, n, &needs, tasks, preds, most);
     needs.n_edges = turn_batch(engine) + needs.n_preds * tells_more(engine) + EDGE_KIND_COUNT;
     bool any = needs.n_tasks || needs.n_preds || needs.n_grants || !turn->begun;
-    if (any && !store->ops->expect(store, &needs, turn->err))
+    if (any && !store->ops->shared->expect(store, &needs, turn->err))
         turn->slice->failed = true;
 }
 

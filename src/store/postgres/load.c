@@ -366,16 +366,23 @@ static int64_t size_bytes(struct store *store)
     return writer_ask(postgres_of(store), PG_size, NULL, &result, &ignored) ? cell_i64(result, 0, 0) : 0;
 }
 
-const struct store_ops postgres_ops = {
-    .close = postgres_store_close,
-    .begin = postgres_begin,
-    .rollback = postgres_rollback,
-    .commit = postgres_commit,
+static const struct store_shared_ops shared_ops = {
     .on_others = postgres_on_others,
     .load_others = postgres_load_others,
     .history_holds = postgres_history_holds,
     .expect = postgres_expect,
     .writable = postgres_writable,
+    .archive_lock = postgres_archive_lock,
+    .slot_lock = postgres_slot_lock,
+    .ready_passed = ready_passed,
+};
+
+const struct store_ops postgres_ops = {
+    .shared = &shared_ops,
+    .close = postgres_store_close,
+    .begin = postgres_begin,
+    .rollback = postgres_rollback,
+    .commit = postgres_commit,
     .load_head = load_head,
     .load_lanes = load_lanes,
     .load_classes = load_classes,
@@ -393,10 +400,7 @@ const struct store_ops postgres_ops = {
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,
     .load_log_seal = load_log_seal,
-    .archive_lock = postgres_archive_lock,
-    .slot_lock = postgres_slot_lock,
     .ready_first = ready_first,
-    .ready_passed = ready_passed,
     .holds_due = holds_due,
     .holds_of = holds_of,
     .holds_after = holds_after,

@@ -99,7 +99,7 @@ static bool prefetch_claim_connected(struct postgres_store *self)
 /* Do these changes make a prefetch that was read before them untrue? */
 static bool changes_claims(const struct changes *c)
 {
-    bool changed = c->narrow || c->ready_add.n || c->ready_remove.n;
+    bool changed = c->shared.narrow || c->ready_add.n || c->ready_remove.n;
     for (size_t i = 0; i < c->tasks_changed.n && !changed; i++)
         changed = c->tasks_changed.at[i]->state == STATE_P;
     return changed;

@@ -153,14 +153,14 @@ static void turn_queue(struct write *w, struct store_head *head)
     struct postgres_store *self = w->self;
     struct pg_args args = { 0 }, hint = { 0 };
     char text[32];
-    int64_t first_seq = w->c->narrow ? self->head.seq + 1 : w->c->first_seq;
-    chain_link(
-        self->key, self->head.hash, w->c->turn, first_seq, head->time, w->c->events, buf_str(&self->tags), head->hash);
-    arg_i64(&args, w->c->turn);
+    int64_t first_seq = w->c->shared.narrow ? self->head.seq + 1 : w->c->history.first_seq;
+    chain_link(self->key, self->head.hash, w->c->history.turn, first_seq, head->time, w->c->history.events,
+        buf_str(&self->tags), head->hash);
+    arg_i64(&args, w->c->history.turn);
     arg_i64(&args, first_seq);
     arg_i64(&args, head->time);
     arg_bytes(&args, head->hash, sizeof head->hash);
-    arg_text(&args, w->c->events);
+    arg_text(&args, w->c->history.events);
     arg_text(&args, buf_str(&self->tags));
     pg_queue(&self->pg, PG_turn_insert, &args);
     snprintf(text, sizeof text, "%lld", (long long)head->seq);
@@ -213,8 +213,8 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
     write_rows(w, WRITE_NARROW);
     size_t last = self->pg.n_queue;
     size_t others =
-        w->c->lanes.n + w->c->slots.n + w->c->counts.n + w->c->archives.n + w->c->revisions.n + w->c->latest.n;
-    if (!last && !others && !w->c->events.len && !w->full) {
+        w->c->lanes.n + w->c->slots.n + w->c->shared.counts.n + w->c->archives.n + w->c->revisions.n + w->c->latest.n;
+    if (!last && !others && !w->c->history.events.len && !w->full) {
         *out_head = self->head;
         return true; /* it has only looked */
     }
@@ -226,10 +226,11 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
         out_head->v_now = w->c->head.v_now;
     if (w->c->head.next_task > now->next_task)
         out_head->next_task = w->c->head.next_task;
-    out_head->seq += w->c->head.seq - (w->c->first_seq - 1);
-    bool behind = w->c->time < now->time && now->time - w->c->time <= STAMP_BACK_MAX_MS; /* as slice_stamp */
-    if (w->c->events.len)
-        out_head->time = behind ? now->time : w->c->time;
+    out_head->seq += w->c->head.seq - (w->c->history.first_seq - 1);
+    bool behind =
+        w->c->history.time < now->time && now->time - w->c->history.time <= STAMP_BACK_MAX_MS; /* as slice_stamp */
+    if (w->c->history.events.len)
+        out_head->time = behind ? now->time : w->c->history.time;
     pg_clear(&self->pg);
     return true;
 }
@@ -251,13 +252,13 @@ static bool changes_queue(
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
     buf_reset(&self->tags);
     tags_pack(&self->tags, &self->tagger, self->key, c);
-    if (c->narrow && !narrow_queue(&w, out_head, err))
+    if (c->shared.narrow && !narrow_queue(&w, out_head, err))
         return false;
-    write_rows(&w, c->narrow ? WRITE_LAST : WRITE_WIDE);
-    if (c->events.len)
+    write_rows(&w, c->shared.narrow ? WRITE_LAST : WRITE_WIDE);
+    if (c->history.events.len)
         turn_queue(&w, out_head);
     *out_any = self->pg.n_queue > 0 || !row_head_same(out_head, &self->head);
-    if (c->numbers && out_head->next_task > 1)
+    if (c->shared.numbers && out_head->next_task > 1)
         numbers_queue(&self->pg, out_head->next_task - 1);
     if (*out_any)
         mark_queue(self);
@@ -273,7 +274,7 @@ static bool log_seals_keep(struct postgres_store *self, struct changes *c, struc
     struct pg_bulk *b = &self->pg.bulk;
     struct pg_args args = { 0 };
     PGresult *longer;
-    ASSERT(!c->narrow); /* a wide turn: what is read here stays true until the commit */
+    ASSERT(!c->shared.narrow); /* a wide turn: what is read here stays true until the commit */
     bulk_begin(b, "iii");
     for (size_t i = 0; i < c->log_seals.n; i++) {
         bulk_i64(b, c->log_seals.at[i].task);
@@ -368,7 +369,7 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
             self->head = head;
             self->port.commit = head.commit;
         }
-    } else if (ok && changes->acknowledges && self->sure != self->head.commit) {
+    } else if (ok && changes->shared.acknowledges && self->sure != self->head.commit) {
         ok = commit_sure(self, err);
     }
     if (!ok && err->code == ERR_internal)

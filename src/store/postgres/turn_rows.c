@@ -166,7 +166,7 @@ static void lanes_add(struct write *w)
     bool placed = w->self->ctids.crowded;
     struct pg_bulk *b = write_begin(w, placed ? "iiiiiiiiiiiiip" : "iiiiiiiiiiiii");
     for (size_t i = 0; i < w->c->lanes.n; i++) {
-        const struct lane *lane = w->c->lanes.at[i], *was = w->c->lanes_was[i];
+        const struct lane *lane = w->c->lanes.at[i], *was = w->c->shared.lanes_was[i];
         bulk_i64(b, lane->id);
         bulk_i64(b, lane->last_vt);
         bulk_i64(b, lane->last_vt - was->last_vt);
@@ -304,7 +304,7 @@ static void unique_write(struct write *w, enum pg_id id, const struct unique_cla
 static void uniques_write(struct write *w)
 {
     unique_write(w, PG_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
-    unique_write(w, w->c->narrow ? PG_unique_insert : PG_unique_put, w->c->unique_add.at, w->c->unique_add.n);
+    unique_write(w, w->c->shared.narrow ? PG_unique_insert : PG_unique_put, w->c->unique_add.at, w->c->unique_add.n);
     if (w->c->unique_add.n)
         unique_write(w, PG_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
 }
@@ -319,7 +319,7 @@ static void idempotencies_write(struct write *w)
         pg_queue(&self->pg, PG_idempotency_delete, &args);
     }
     adds_idempotency(w, w->c->idempotency.at, w->c->idempotency.n);
-    write_end(w, w->c->narrow ? PG_idempotency_insert : PG_idempotency_put, false);
+    write_end(w, w->c->shared.narrow ? PG_idempotency_insert : PG_idempotency_put, false);
 }
 
 static void executors_write(struct write *w)
@@ -333,12 +333,12 @@ static void counts_write(struct write *w)
 {
     bool placed = w->self->ctids.crowded;
     struct pg_bulk *b = write_begin(w, placed ? "iiip" : "iii");
-    for (size_t i = 0; i < w->c->counts.n; i++) {
-        bulk_i64(b, w->c->counts.at[i].executor);
-        bulk_i64(b, w->c->counts.at[i].processed);
-        bulk_i64(b, w->c->counts.at[i].failed);
+    for (size_t i = 0; i < w->c->shared.counts.n; i++) {
+        bulk_i64(b, w->c->shared.counts.at[i].executor);
+        bulk_i64(b, w->c->shared.counts.at[i].processed);
+        bulk_i64(b, w->c->shared.counts.at[i].failed);
         if (placed)
-            bulk_ctid(b, ctid_of_row(w->self, CTIDS_EXECUTORS, w->c->counts.at[i].executor));
+            bulk_ctid(b, ctid_of_row(w->self, CTIDS_EXECUTORS, w->c->shared.counts.at[i].executor));
     }
     if (placed)
         write_end_ctid(w, PG_executor_count_at, false);
@@ -387,16 +387,16 @@ static void clock_write(struct write *w)
 
 static void servers_write(struct write *w)
 {
-    const struct server_row *row = w->c->server;
+    const struct server_row *row = w->c->shared.server;
     struct pg_args args = { 0 };
     if (row && !w->full) {
         ROW_server(ROW_PUT) pg_queue(&w->self->pg, PG_server_put, &args);
     }
-    adds_duty(w, w->c->duties.at, w->c->duties.n);
+    adds_duty(w, w->c->shared.duties.at, w->c->shared.duties.n);
     write_end(w, PG_duty_put, false);
-    for (size_t i = 0; i < w->c->notes.n; i++) {
+    for (size_t i = 0; i < w->c->shared.notes.n; i++) {
         struct pg_args note = { 0 };
-        arg_text(&note, w->c->notes.at[i]);
+        arg_text(&note, w->c->shared.notes.at[i]);
         pg_queue(&w->self->pg, PG_notify, &note);
     }
 }

@@ -281,8 +281,9 @@ static bool history_write(
 {
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
-    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->turn, c->first_seq, c->time, c->events,
-                             buf_str(&self->tags), out_head->hash, err))
+    if (c->history.events.len &&
+        !turn_write(&self->db, self->key, self->head.hash, c->history.turn, c->history.first_seq, c->history.time,
+            c->history.events, buf_str(&self->tags), out_head->hash, err))
         return false;
     bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !row_head_same(out_head, &self->head);
     out_head->commit = self->head.commit + any;

@@ -8,6 +8,7 @@
 static struct {
     const struct store_ops *real;
     struct store_ops ops;
+    struct store_shared_ops shared;
     void (*beside)(void); /* once, before the next claim reads */
     struct pair *pair;
     struct fence fence;
@@ -140,7 +141,7 @@ static bool expect_little(struct store *store, const struct turn_needs *needs, s
 {
     struct turn_needs less = *needs;
     less.n_tasks = less.n_preds = less.n_grants = 0;
-    return claim.real->expect(store, &less, err);
+    return claim.real->shared->expect(store, &less, err);
 }
 
 static bool begin_beside(struct store *store, struct err *err)
@@ -168,7 +169,9 @@ static void begin_plant(struct pair *pair, void (*beside)(void))
     claim.real = pair->b.store->ops;
     claim.ops = *pair->b.store->ops;
     claim.ops.begin = begin_beside;
-    claim.ops.expect = expect_little;
+    claim.shared = *claim.real->shared;
+    claim.shared.expect = expect_little;
+    claim.ops.shared = &claim.shared;
     claim.beside = beside;
     pair->b.store->ops = &claim.ops;
 }

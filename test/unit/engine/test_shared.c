@@ -13,6 +13,7 @@
 static struct {
     const struct store_ops *real;
     struct store_ops ops;
+    struct store_shared_ops shared;
     int commits_fail; /* this many, before anything is written */
     int reads_fail;   /* this many, after the next commit */
     bool committed;
@@ -129,7 +130,9 @@ static void test_a_lock_is_waited_for_once(void **state)
         assert_int_equal(commands[i]->err.code, ERR_unavailable);
     assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
     fault.ops.commit = fault.real->commit;
-    fault.ops.writable = still_locked;
+    fault.shared = *fault.real->shared;
+    fault.shared.writable = still_locked;
+    fault.ops.shared = &fault.shared;
     (void)ENQUEUE(&pair.a, "after"); /* it gets through: the lock may be on another table */
     assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
     fault_remove(&pair.a);

@@ -200,7 +200,7 @@ static void a_commit_is_done_once(void **state)
         turn_begin(&w);
         struct executor_count one = { 1, 1, 0 };
         w.c.executors.at = rows, w.c.executors.n = 1;
-        w.c.counts.at = &one, w.c.counts.n = 1;
+        w.c.shared.counts.at = &one, w.c.shared.counts.n = 1;
         atomic_store(&proxy.fault, i ? LOSE_REQUEST : LOSE_ANSWER);
         turn_end_surely(&w);
         MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));
