@@ -376,7 +376,8 @@ static void turn_count(struct turn *turn)
 
 /* --- one turn --- */
 
-bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err)
+/* The store's lock, what peers have committed, and commands that came while they had the lock. */
+static bool turn_begin(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err)
 {
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
@@ -393,26 +394,33 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
         store->ops->rollback(store);
         return false;
     }
-    if (engine->shared->gathers && !turn->narrow.is) { /* what came while others had the lock */
+    if (engine->shared->gathers && !turn->narrow.is) {
         *n_commands = thread_gather(engine, commands, n);
         if (*n_commands > n)
             needs_expect(turn, commands + n, *n_commands - n);
-        n = *n_commands;
         engine->shared->gathers = false;
     }
-    if (turn->narrow.is && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot)))
-        turn_widen(turn);
-    if (engine->shared->cancels_left && !turn->narrow.is)
+    return true;
+}
+
+/* What falls due by itself, before the commands. */
+static void turn_due(struct turn *turn)
+{
+    if (turn->engine->shared->cancels_left && !turn->narrow.is)
         endings_tell(turn);
     if (!turn->narrow.is)
         leases_expire(turn);
     executors_watch(turn);
-    if (!turn->narrow.is) {
-        holds_lift(turn);
-        schedules_fire(turn);
-        revisions_left(turn);
-        slots_admit(turn);
-    }
+    if (turn->narrow.is)
+        return;
+    holds_lift(turn);
+    schedules_fire(turn);
+    revisions_left(turn);
+    slots_admit(turn);
+}
+
+static void commands_apply(struct turn *turn, struct command **commands, size_t n)
+{
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct command *command = commands[i];
         struct arena *items = command->arena;
@@ -425,6 +433,18 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
         if (command->kind != CMD_POLL || command->err.code)
             turn_answer(turn, command);
     }
+}
+
+bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    if (!turn_begin(turn, commands, n_commands, err))
+        return false;
+    size_t n = *n_commands;
+    if (turn->narrow.is && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot)))
+        turn_widen(turn);
+    turn_due(turn);
+    commands_apply(turn, commands, n);
     if (!turn->narrow.is) {
         duties_run(turn);
         archives_removing(turn);
@@ -441,13 +461,12 @@ bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, 
     slots_clear(turn);
     seals_note(turn);
     if (turn->slice->failed || !turn_commit(turn, err)) {
-        store->ops->rollback(store);
+        engine->store->ops->rollback(engine->store);
         return false;
     }
     turn_follow(turn);
     turn_count(turn);
-    /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything anew.
-     */
+    /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything. */
     struct err unread = { 0 };
     if (!holds_next(turn, &unread) || (turn->archives->schedules_changed && !schedules_load(engine, &unread))) {
         engine->shared->stale = true;
