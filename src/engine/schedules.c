@@ -19,7 +19,7 @@ static struct str schedule_key(struct turn *turn, const struct archive *archive,
 }
 
 /* The first minute later than `after`; INT64_MAX: never, or the line or its timezone can't be read here. */
-static int64_t minute_after(struct str cron_text, struct str key, struct str timezone, int64_t after)
+static int64_t minute_after(struct str cron_text, struct str key, struct str zone_name, int64_t after)
 {
     struct cron cron;
     struct cron_fault fault;
@@ -27,7 +27,7 @@ static int64_t minute_after(struct str cron_text, struct str key, struct str tim
     struct err ignored = { 0 };
     const struct time_zone *tz;
     int64_t next;
-    bool fires = cron_parse(cron_text, key, &cron, &fault) && timezone_load(NULL, timezone, &scratch, &tz, &ignored) &&
+    bool fires = cron_parse(cron_text, key, &cron, &fault) && timezone_load(NULL, zone_name, &scratch, &tz, &ignored) &&
                  cron_next(&cron, tz, after / 1000, &next);
     arena_release(&scratch);
     return fires ? next * 1000 : INT64_MAX;

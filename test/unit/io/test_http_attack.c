@@ -227,8 +227,8 @@ static void taken_as_the_standard_says(void **state)
         "GET /echo HTTP/1.2\r\nHost: x\r\nConnection: keep-alive, close\r\n\r\n",
         "GET /echo HTTP/1.1\r\nHost: x\r\nEmpty:\r\nHigh: \xc3\xa4\r\nConnection: close\r\n\r\n",
         "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\nConnection: close\r\n\r\n000;a=\"b\"\r\nA: "
-        "b\r\nC:\r\n\r\n",
+        ("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\nConnection: close\r\n\r\n"
+         "000;a=\"b\"\r\nA: b\r\nC:\r\n\r\n"),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         attack(rows[i], strlen(rows[i]));
