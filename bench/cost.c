@@ -428,6 +428,29 @@ static void retry_revision(struct cost *c)
     order(c, CMD_RETRY, first);
 }
 
+/* n revisions, each of which waits for the success of the one before it: all of them failed with the first. */
+static void revisions_fail(struct cost *c, const char *yaml)
+{
+    archive_add(c);
+    int64_t first = revision(c, 1, 0, yaml);
+    for (size_t i = 1; i < c->n; i++)
+        revision(c, 1 + (int64_t)i, 0, yaml);
+    if (rig_order(&c->rig, CMD_CANCEL, first))
+        fail_msg("the first one of the revisions can't be cancelled");
+    quiet(c);
+    order(c, CMD_RETRY, first);
+}
+
+static void retry_prev(struct cost *c)
+{
+    revisions_fail(c, "- {name: a, depends: [{task: PREV, on: success}], command: 'true'}\n");
+}
+
+static void retry_locked(struct cost *c)
+{
+    revisions_fail(c, "- {name: a, lock: exclusive, depends: [{task: PREV, on: success}], command: 'true'}\n");
+}
+
 /* The loop stands still: all who were heard lately are heard now, with all their jobs. */
 static void keep(struct cost *c)
 {
@@ -547,6 +570,8 @@ static const struct {
     { "stop-lock", "linear", stop_lock },
     { "supersede-chain", "linear", supersede_chain },
     { "retry-revision", "linear", retry_revision },
+    { "retry-prev", "linear", retry_prev },
+    { "retry-locked", "linear", retry_locked },
     { "keep-leases", "linear", keep_leases },
     { "lapse", "linear", lapse },
     { "prune", "linear", prune },

@@ -60,16 +60,28 @@
     if (when) \
         PUT_##type(json, #name, value);
 #define RENDER_DOCUMENTED(name, type, says)
-/* ANSWER_WRITE: an object with these members. ANSWER_CALL: the same as the answer to `call`. */
+/* ANSWER_WRITE: an object with these members. ANSWER_CALL: the same as the answer to `call`; ANSWER_RETURN: as the last
+ * thing that a handler does. */
 #define ANSWER_WRITE(rows) \
     json_object_begin(json); \
     rows(RENDER) json_object_end(json)
+/* RENDERER: a function that writes such an object from its parameters; RENDERER_SHARED: for other files too. */
+#define RENDERER_SHARED(name, object, ...) \
+    void name(__VA_ARGS__) \
+    { \
+        ANSWER_WRITE(ANSWER_##object); \
+    }
+#define RENDERER(name, object, ...) static RENDERER_SHARED(name, object, __VA_ARGS__)
 #define ANSWER_CALL(status, rows) \
     do { \
         struct json answer_json = json_to(&call->out), *json = &answer_json; \
         ANSWER_WRITE(rows); \
         call_answer(call, status); \
     } while (0)
+#define ANSWER_RETURN(status, rows) \
+    struct json answer_json = json_to(&call->out), *json = &answer_json; \
+    ANSWER_WRITE(rows); \
+    return call_answer(call, status)
 
 /* --- of all --- */
 
@@ -158,7 +170,7 @@
 #define ANSWER_Tasks(X) X(EACH, tasks, LIST(Task), n, good = good && task_listed(call, json, &task, i), NONE)
 
 #define ANSWER_TaskList(X) \
-    X(EACH, tasks, LIST(Task), n, render_task(call->api, json, &views[i], (struct str){ 0 }), NONE) \
+    X(EACH, tasks, LIST(Task), n, render_task(call->api, json, &views[i], (struct str){ 0 }, false), NONE) \
     ANSWER_Next(X)
 
 #define ANSWER_Event(X) \
@@ -424,7 +436,9 @@
     X(OPTIONAL, paused_since, TIME, lane->paused_since > 0, lane->paused_since, NONE) \
     X(OPTIONAL, paused_by, TEXT, lane->paused_since > 0, lane->paused_by, NONE) \
     X(OPTIONAL, reason, TEXT, lane->paused_since > 0, lane->paused_reason, NONE) \
-    X(OPTIONAL_PART, counts, OBJECT, lane->id != 0, render_counts(json, lane), NONE)
+    X(OPTIONAL_PART, counts, OBJECT, lane->id != 0, render_counts(json, lane), NONE) \
+    X(OPTIONAL, log_bytes, INTEGER, lane->id != 0, lane->log_bytes, SAYS("kept logs, as the quota counts them")) \
+    X(OPTIONAL, file_bytes, INTEGER, lane->id != 0, lane->file_bytes, SAYS("kept files, likewise"))
 
 #define ANSWER_LaneList(X) \
     X(EACH, lanes, LIST(Lane), n, good = good && lane_listed(call, json, lanes[i]), NONE) \
@@ -587,7 +601,7 @@
     X(OPTIONAL_EACH, definition, EVERY(RevisionFile), read != NULL, read->n_files, \
         file_render(json, &read->files[i]), NONE) \
     X(OPTIONAL_EACH, tasks, LIST(Task), read != NULL, read->n_tasks, \
-        render_task(call->api, json, &read->tasks[read->n_tasks - 1 - i], (struct str){ 0 }), NONE) \
+        render_task(call->api, json, &read->tasks[read->n_tasks - 1 - i], (struct str){ 0 }, false), NONE) \
     X(OPTIONAL_PART, edges, EVERY(RevisionEdge), read != NULL, edges_render(call, json, read), NONE)
 
 #define ANSWER_RevisionList(X) \

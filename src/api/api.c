@@ -24,8 +24,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     }
     if (!reader_head(config->reader, &head, err))
         return NULL;
-    struct api *api = mem_alloc(sizeof *api);
-    memset(api, 0, sizeof *api);
+    struct api *api = mem_alloc_zero(sizeof *api);
     api->config = *config;
     api->incarnation = head.incarnation;
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };

@@ -16,26 +16,19 @@ enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000,
 bool call_archive_any(struct call *call, struct archive_view *out)
 {
     bool found;
-    if (!reader_archive(
-            call->api->config.reader, &call->arena, call->actor.tenant, call->arg, out, &found, &call->err)) {
-        call_problem(call);
-        return false;
-    }
-    if (!found)
-        call_refuse(call, ERR_not_found, "there is no archive '%.*s'", STR_ARG(str_sub(call->arg, 0, 100)));
-    return found;
+    if (!reader_archive(call->api->config.reader, &call->arena, call->actor.tenant, call->arg, out, &found, &call->err))
+        return call_problem(call);
+    return found || call_refuse(call, ERR_not_found, "there is no archive '%.*s'", STR_ARG(str_sub(call->arg, 0, 100)));
 }
 
 bool call_archive(struct call *call, struct archive_view *out)
 {
     if (!call_archive_any(call, out))
         return false;
-    if (out->archive.removed > 0) {
-        call_refuse(call, ERR_not_found,
+    if (out->archive.removed > 0)
+        return call_refuse(call, ERR_not_found,
             "the archive '%.*s' was removed at %s; its tasks and revisions can still be read",
             STR_ARG(str_sub(call->arg, 0, 100)), when_format(out->archive.removed).z);
-        return false;
-    }
     return true;
 }
 
@@ -54,10 +47,7 @@ bool archive_missing(
     return true;
 }
 
-static void schedule_render(struct json *json, const struct schedule *schedule)
-{
-    ANSWER_WRITE(ANSWER_Schedule);
-}
+RENDERER(schedule_render, Schedule, struct json *json, const struct schedule *schedule)
 
 /* watcher_render: how the following of a repository goes. */
 static void watcher_render(struct json *json, const struct watch_status *status)
@@ -85,25 +75,19 @@ static bool archive_render(struct call *call, struct json *json, const struct ar
     return true;
 }
 
-static void archive_show(struct call *call)
+bool serve_archives_get(struct call *call)
 {
     struct archive_view view;
     struct json json = json_to(&call->out);
     if (!call_archive(call, &view))
-        return;
+        return false;
     bool added = call->command.kind == CMD_ARCHIVE_ADD;
     if (archive_render(call, &json, &view))
-        call_answer(call, !added ? 200 : call->command.status != 0 ? call->command.status : 201);
-    else
-        call_problem(call);
+        return call_answer(call, !added ? 200 : call->command.status != 0 ? call->command.status : 201);
+    return call_problem(call);
 }
 
-void serve_archives_get(struct call *call)
-{
-    archive_show(call);
-}
-
-void serve_archives_list(struct call *call)
+bool serve_archives_list(struct call *call)
 {
     int64_t limit = LIST_MAX, before = 0;
     bool notify = false;
@@ -113,10 +97,8 @@ void serve_archives_list(struct call *call)
     call_param_i64(call, "cursor", 1, INT64_MAX, &before);
     call_param_flag(call, "notify", &notify);
     if (call->err.code != ERR_none || !reader_archives_page(call->api->config.reader, &call->arena, call->actor.tenant,
-                                          before, (size_t)limit + 1, &views, &n, &call->err)) {
-        call_problem(call);
-        return;
-    }
+                                          before, (size_t)limit + 1, &views, &n, &call->err))
+        return call_problem(call);
     struct str next = { 0 };
     if (n > (size_t)limit)
         next = call_cursor(call, views[(n = (size_t)limit) - 1].archive.lane);
@@ -125,14 +107,10 @@ void serve_archives_list(struct call *call)
     struct json out = json_to(&call->out), *json = &out;
     bool good = true;
     ANSWER_WRITE(ANSWER_ArchiveList);
-    call_end(call, good, 200);
+    return call_end(call, good, 200);
 }
 
 /* --- adding --- */
-
-struct archive_post {
-    struct watch_probe *probe; /* while it looks at the repository */
-};
 
 static void watch_tell(struct call *call, struct str archive)
 {
@@ -141,44 +119,43 @@ static void watch_tell(struct call *call, struct str archive)
 }
 
 /* archive_told: it is followed before it is shown. */
-static void archive_told(struct call *call)
+static bool archive_told(struct call *call)
 {
     if (call->api->config.watch != NULL)
         watch_archive_told(call->api->config.watch, call->state);
-    call_on_thread(call, archive_show);
+    return call_on_thread(call, serve_archives_get);
 }
 
-static void archive_read_new(struct call *call)
+static bool archive_read_new(struct call *call)
 {
     struct archive_view *view = ARENA_NEW(&call->arena, struct archive_view);
     if (!call_archive(call, view))
-        return;
+        return false;
     call->state = view;
-    call_on_loop(call, archive_told);
+    return call_on_loop(call, archive_told);
 }
 
-static void archive_added(struct call *call)
+static bool archive_added(struct call *call)
 {
     watch_tell(call, call->command.in.archive_add.name);
     call->arg = call->command.in.archive_add.name;
     call->on_release = NULL; /* the probe is over */
-    call_on_thread(call, archive_read_new);
+    return call_on_thread(call, archive_read_new);
 }
 
+/* post_release: call->state is the probe, while it reads the repository. */
 static void post_release(struct call *call)
 {
-    struct archive_post *post = call->state;
-    if (post->probe != NULL)
-        watch_probe_cancel(post->probe);
-    post->probe = NULL;
+    if (call->state != NULL)
+        watch_probe_cancel(call->state);
+    call->state = NULL;
 }
 
 static void probe_done(struct watch_probe *probe)
 {
     struct call *call = probe->owner;
-    struct archive_post *post = call->state;
     struct archive *archive = &call->command.in.archive_add.archive;
-    post->probe = NULL;
+    call->state = NULL;
     /* the path is right and what it names isn't: the document's fault, whatever the reason */
     if (probe->err.code != ERR_none) {
         bool later = err_retriable(probe->err.code);
@@ -194,9 +171,8 @@ static void probe_done(struct watch_probe *probe)
 }
 
 /* archive_probe: looks at the repository before it is added. */
-static void archive_probe(struct call *call)
+static bool archive_probe(struct call *call)
 {
-    struct archive_post *post = ARENA_NEW(&call->arena, struct archive_post);
     const struct archive *archive = &call->command.in.archive_add.archive;
     struct watch_probe in = { .kind = archive->kind,
         .url = archive->url,
@@ -205,14 +181,12 @@ static void archive_probe(struct call *call)
         .done = probe_done,
         .owner = call };
     struct watch *watch = call->api->config.watch;
-    call->state = post;
     call->on_release = post_release;
     if (watch == NULL)
         err_set(&call->err, ERR_unavailable, "repositories aren't read by this server");
     else
-        post->probe = watch_probe(watch, &in, &call->err);
-    if (post->probe == NULL)
-        call_problem(call);
+        call->state = watch_probe(watch, &in, &call->err);
+    return call->state != NULL || call_problem(call);
 }
 
 static bool is_url(struct str text)
@@ -257,21 +231,13 @@ static void place_check(struct call *call, const struct archive *archive)
 
 static void archive_read(struct call *call, struct json_reader *reader, struct str *out_name, struct archive *out)
 {
-    struct err fault = { 0 };
     struct str kind;
-    if (!json_read_str(reader, "name", NAME_CHARS_MAX, out_name)) {
-        if (json_read_any(reader, "name") == NULL)
-            err_item(&call->err, ERR_invalid, STR("/name"), "'name' is required");
-    } else if (!name_check_new(*out_name, "archive", &fault)) {
-        err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
-    }
-    if (!json_read_str(reader, "kind", 20, &kind)) {
-        if (json_read_any(reader, "kind") == NULL)
-            err_item(&call->err, ERR_invalid, STR("/kind"), "'kind' is required: svn, git or external");
-    } else if ((out->kind = archive_kind_find(kind)) == ARCHIVE_NONE) {
+    if (json_read_need(reader, "name", ""))
+        call_name(reader, "name", "archive", NAME_CHARS_MAX, name_check_new, out_name);
+    if (json_read_need(reader, "kind", ": svn, git or external") && json_read_str(reader, "kind", 20, &kind) &&
+        (out->kind = archive_kind_find(kind)) == ARCHIVE_NONE)
         err_item(
             &call->err, ERR_invalid, STR("/kind"), "'kind' must be svn, git or external, not '%.*s'", STR_ARG(kind));
-    }
     json_read_str(reader, "url", URL_BYTES_MAX, &out->url);
     json_read_str(reader, "branch", BRANCH_BYTES_MAX, &out->branch);
     json_read_i64(reader, "from", 1, INT64_MAX - REVISION_GAP_MAX, &out->first);
@@ -279,59 +245,54 @@ static void archive_read(struct call *call, struct json_reader *reader, struct s
         place_check(call, out);
 }
 
-void serve_archives_create(struct call *call)
+bool serve_archives_create(struct call *call)
 {
     struct json_reader reader;
     struct command *command = &call->command;
     if (!call_idempotency(call) || !call_object(call, &reader))
-        return;
+        return false;
     archive_read(call, &reader, &command->in.archive_add.name, &command->in.archive_add.archive);
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     if (command->in.archive_add.archive.kind != ARCHIVE_EXTERNAL && !call->site &&
-        !str_eqz(call->actor.tenant, TENANT_DEFAULT)) {
-        call_refuse(call, ERR_forbidden,
+        !str_eqz(call->actor.tenant, TENANT_DEFAULT))
+        return call_refuse(call, ERR_forbidden,
             "what the server's machine can read isn't one tenant's to choose: the site's admin adds a repository "
             "(weir archive add %.*s URL --tenant %.*s)",
             STR_ARG(command->in.archive_add.name), STR_ARG(call->actor.tenant));
-        return;
-    }
     command->kind = CMD_ARCHIVE_ADD;
     if (command->in.archive_add.archive.kind == ARCHIVE_EXTERNAL)
-        call_submit(call, archive_added);
-    else
-        archive_probe(call);
+        return call_submit(call, archive_added);
+    return archive_probe(call);
 }
 
 /* --- removing, skipping --- */
 
-static void archive_removed(struct call *call)
+static bool archive_removed(struct call *call)
 {
     watch_tell(call, call->command.in.archive.name);
-    ANSWER_CALL(200, ANSWER_ArchiveRemoved);
+    ANSWER_RETURN(200, ANSWER_ArchiveRemoved);
 }
 
-void serve_archives_remove(struct call *call)
+bool serve_archives_remove(struct call *call)
 {
     struct archive_view view;
     struct str reason = { 0 };
-    if (call_param_str(call, "reason", &reason) && reason.len > REASON_BYTES_MAX) {
-        call_refuse(call, ERR_bad_request, "the query parameter 'reason' is over %d bytes", REASON_BYTES_MAX);
-        return;
-    }
+    if (call_param_str(call, "reason", &reason) && reason.len > REASON_BYTES_MAX)
+        return call_refuse(call, ERR_bad_request, "the query parameter 'reason' is over %d bytes", REASON_BYTES_MAX);
     if (!call_archive(call, &view))
-        return;
+        return false;
     call->command.kind = CMD_ARCHIVE_REMOVE;
     call->command.in.archive.name = view.lane.name;
     call->command.in.archive.reason = reason;
-    call_submit(call, archive_removed);
+    return call_submit(call, archive_removed);
 }
 
-static void revision_skipped(struct call *call)
+static bool revision_skipped(struct call *call)
 {
     const struct revision row = { .rev = call->command.in.archive.rev, .state = REVISION_SKIPPED };
     watch_tell(call, call->command.in.archive.name);
-    revision_answer(call, 200, call->command.in.archive.name, &row, call->command.in.archive.reason);
+    return revision_answer(call, 200, call->command.in.archive.name, &row, call->command.in.archive.reason);
 }
 
 /* skip_is_early: a revision that its repository hasn't got yet can't be given up: the commit that comes would be lost.
@@ -346,28 +307,25 @@ static bool skip_is_early(struct call *call, const struct archive_view *view, in
            rev > status.youngest;
 }
 
-void serve_archives_skip(struct call *call)
+bool serve_archives_skip(struct call *call)
 {
     struct archive_view view;
     struct json_reader reader;
     struct command *command = &call->command;
     if (!call_archive(call, &view) || !call_object(call, &reader))
-        return;
-    if (!json_read_i64(&reader, "rev", 1, INT64_MAX - 1, &command->in.archive.rev) &&
-        json_read_any(&reader, "rev") == NULL)
-        err_item(&call->err, ERR_invalid, STR("/rev"), "'rev' is required");
+        return false;
+    if (json_read_need(&reader, "rev", ""))
+        json_read_i64(&reader, "rev", 1, INT64_MAX - 1, &command->in.archive.rev);
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.archive.reason);
     if (call->err.code == ERR_none && str_trim(command->in.archive.reason).len == 0)
         err_item(&call->err, ERR_invalid, STR("/reason"), "'reason' is required");
     if (!call_read_done(call, &reader))
-        return;
-    if (skip_is_early(call, &view, command->in.archive.rev)) {
-        call_refuse(call, ERR_conflict,
+        return false;
+    if (skip_is_early(call, &view, command->in.archive.rev))
+        return call_refuse(call, ERR_conflict,
             "revision %lld isn't in the repository of '%.*s' yet (the youngest is %lld): there is nothing to skip",
             (long long)command->in.archive.rev, STR_ARG(view.lane.name), (long long)view.archive.youngest);
-        return;
-    }
     command->kind = CMD_ARCHIVE_SKIP;
     command->in.archive.name = view.lane.name;
-    call_submit(call, revision_skipped);
+    return call_submit(call, revision_skipped);
 }

@@ -108,7 +108,7 @@ struct proof {
     struct blobs *blobs;
     struct finish_item *items;
     size_t n;
-    void (*next)(struct call *call);
+    handler_fn *next;
 };
 
 /* item_prove: every row of its list is a seal of its attempt: the same name, bytes and hash. */
@@ -140,45 +140,37 @@ static bool item_prove(struct blobs *blobs, struct finish_item *item, struct err
     return good;
 }
 
-static bool items_prove(const struct proof *proof, struct err *err)
+static bool items_prove(void *owner, struct err *err)
 {
+    const struct proof *proof = owner;
     for (size_t i = 0; i < proof->n; i++)
         if (proof->items[i].files && !proof->items[i].malformed && !item_prove(proof->blobs, &proof->items[i], err))
             return false;
     return true;
 }
 
-static void prove_work(struct background *background)
+static bool prove_done(struct call *call, void *owner)
 {
-    background->ok = items_prove(background->state, &background->err);
+    const struct proof *proof = owner;
+    return proof->next(call);
 }
 
-static void prove_done(struct background *background)
-{
-    const struct proof *proof = background->state;
-    if (background->ok)
-        proof->next(background->call);
-    else
-        call_refuse(background->call, background->err.code, "%s", background->err.text);
-}
+static const struct background proving = { items_prove, prove_done };
 
-void artifacts_prove(struct call *call, struct finish_item *items, size_t n, void (*next)(struct call *call))
+bool artifacts_prove(struct call *call, struct finish_item *items, size_t n, handler_fn *next)
 {
     bool any = false;
     for (size_t i = 0; i < n && !any; i++)
         any = items[i].files && !items[i].malformed;
-    if (!any) {
-        next(call);
-        return;
-    }
+    if (!any)
+        return next(call);
     struct proof *proof = ARENA_NEW(&call->arena, struct proof);
     *proof = (struct proof){ call->api->blobs, items, n, next };
     if (blobs_is_shared(call->api->blobs))
-        background_queue(call, prove_work, prove_done, proof);
-    else if (items_prove(proof, &call->err))
-        next(call);
-    else
-        call_problem(call);
+        return background_queue(call, &proving, proof);
+    if (items_prove(proof, &call->err))
+        return next(call);
+    return call_problem(call);
 }
 
 /* --- sending --- */
@@ -198,37 +190,26 @@ static bool piece_add(struct artifact_piece *piece, struct err *err)
     return blobs_append(piece->blobs, &piece->upload, piece->offset, piece->bytes, ARTIFACT_BYTES_MAX, err);
 }
 
-static void piece_work(struct background *background)
+static bool piece_seal(void *owner, struct err *err)
 {
-    struct artifact_piece *piece = background->state;
-    background->ok = piece_add(piece, &background->err) &&
-                     (!piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, &background->err));
+    struct artifact_piece *piece = owner;
+    return !piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, err);
 }
 
-static void seal_work(struct background *background)
+static bool piece_work(void *owner, struct err *err)
 {
-    struct artifact_piece *piece = background->state;
-    background->ok = blobs_seal(piece->blobs, &piece->upload, &piece->blob, &background->err);
+    return piece_add(owner, err) && piece_seal(owner, err);
 }
 
-static void piece_answer(struct call *call, const struct artifact_piece *piece)
+static bool piece_answer(struct call *call, void *owner)
 {
+    const struct artifact_piece *piece = owner;
     struct str name = piece->name, hex = piece->last ? str_of(piece->blob.hex) : (struct str){ 0 }, mode = { 0 };
     int64_t bytes = piece->last ? piece->blob.bytes : piece->offset + (int64_t)piece->bytes.len;
-    ANSWER_CALL(200, ANSWER_Artifact);
+    ANSWER_RETURN(200, ANSWER_Artifact);
 }
 
-static void piece_done(struct background *background)
-{
-    struct call *call = background->call;
-    if (background->ok) {
-        piece_answer(call, background->state);
-        return;
-    }
-    err_set(&call->err, background->err.code, "%s", background->err.text);
-    call->err.expected = background->err.expected;
-    call_problem(call);
-}
+static const struct background adding = { piece_work, piece_answer }, sealing = { piece_seal, piece_answer };
 
 /* upload_owner: the tenant of the task, which may not be the executor's. */
 static bool upload_owner(struct call *call, int64_t task, struct str *out)
@@ -243,32 +224,29 @@ static bool upload_owner(struct call *call, int64_t task, struct str *out)
     return found || err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)task);
 }
 
-static void piece_take(struct call *call)
+static bool piece_take(struct call *call)
 {
     struct artifact_piece *piece = call->state;
     bool shared = blobs_is_shared(piece->blobs);
     piece->bytes = call->request->body;
-    if (!shared && !piece_add(piece, &call->err)) {
-        call_problem(call);
-        return;
-    }
+    if (!shared && !piece_add(piece, &call->err))
+        return call_problem(call);
     uploads_touched(call->api);
     if (shared)
         piece->bytes = str_dup(&call->arena, piece->bytes); /* it outlives a client that goes away */
     if (shared)
-        background_queue(call, piece_work, piece_done, piece);
-    else if (piece->last)
-        background_queue(call, seal_work, piece_done, piece);
-    else
-        piece_answer(call, piece);
+        return background_queue(call, &adding, piece);
+    if (piece->last)
+        return background_queue(call, &sealing, piece);
+    return piece_answer(call, piece);
 }
 
-void serve_artifacts_post(struct call *call)
+bool serve_artifacts_post(struct call *call)
 {
     int64_t task;
     struct fence fence;
     if (!call_task_of_executor(call, &task))
-        return;
+        return false;
     struct artifact_piece *piece = ARENA_NEW(&call->arena, struct artifact_piece);
     piece->blobs = call->api->blobs;
     piece->name = str_dup(&call->arena, call->arg2);
@@ -284,9 +262,8 @@ void serve_artifacts_post(struct call *call)
     upload_name(piece->name, piece->upload.name);
     call->state = piece;
     if (good)
-        call_on_loop(call, piece_take);
-    else
-        call_problem(call);
+        return call_on_loop(call, piece_take);
+    return call_problem(call);
 }
 
 /* --- reading --- */
@@ -378,16 +355,17 @@ static struct range_text range_format(const struct artifact_stream *stream)
     return text;
 }
 
-static void small_answer(struct call *call)
+static bool small_answer(struct call *call)
 {
     const struct artifact_stream *stream = call->state;
     struct range_text range = range_format(stream);
     const char *const headers[] = { "X-Content-Type-Options", "nosniff", "Content-Disposition", "attachment",
         "Accept-Ranges", "bytes", stream->part ? "Content-Range" : NULL, range.z, NULL };
-    call_answer_as(call, stream->part ? 206 : 200, "application/octet-stream", buf_str(&stream->base.out), headers);
+    return call_answer_as(
+        call, stream->part ? 206 : 200, "application/octet-stream", buf_str(&stream->base.out), headers);
 }
 
-static void stream_open(struct call *call)
+static bool stream_open(struct call *call)
 {
     struct artifact_stream *stream = call->state;
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
@@ -397,22 +375,21 @@ static void stream_open(struct call *call)
     if (stream->part)
         http_stream_header(call->request, "Content-Range", range_format(stream).z);
     if (!stream_begin(&stream->base, stream->part ? 206 : 200, "application/octet-stream"))
-        return;
+        return true; /* a HEAD: that was all */
     stream->offset += (int64_t)stream->base.out.len;
     stream_wake(&stream->base);
+    return true;
 }
 
-void serve_artifacts_get(struct call *call)
+bool serve_artifacts_get(struct call *call)
 {
     struct task_view view;
     struct artifact_stream *stream = ARENA_NEW(&call->arena, struct artifact_stream);
     if (!call_task_view(call, &view))
-        return;
-    stream->base = (struct stream){ .call = call, .read = step_read, .pending_max = PENDING_MAX, .uncut = true };
-    if (!artifact_find(call, &view, &stream->blob)) {
-        call_problem(call);
-        return;
-    }
+        return false;
+    stream->base = (struct stream){ .call = call, .read = step_read, .pending_max = PENDING_MAX };
+    if (!artifact_find(call, &view, &stream->blob))
+        return call_problem(call);
     stream->end = stream->blob.bytes;
     stream->part = range_read(call_header(call, "Range"), stream->blob.bytes, &stream->offset, &stream->end);
     buf_init(&stream->base.out, PIECE_BYTES);
@@ -422,7 +399,6 @@ void serve_artifacts_get(struct call *call)
     bool small = left <= (int64_t)PIECE_BYTES; /* what fits one piece is answered with its length */
     if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES,
             &stream->base.out, &call->err))
-        call_on_loop(call, small ? small_answer : stream_open);
-    else
-        call_problem(call); /* before the answer begins: it may have to be another one */
+        return call_on_loop(call, small ? small_answer : stream_open);
+    return call_problem(call); /* before the answer begins: it may have to be another one */
 }

@@ -123,32 +123,22 @@ uint64_t auth_source(const struct http_peer *peer)
     return str_hash((struct str){ (const char *)bytes, 8 });
 }
 
-/* guess_counted: one more bad token of this source; true: too many in this second. */
-static bool guess_counted(struct api *api, const struct http_peer *peer)
+/* guesses_of: the bad tokens of this source in this second; others of the same place are forgotten. */
+static struct guesses *guesses_of(struct api *api, const struct http_peer *peer)
 {
     uint64_t source = auth_source(peer);
     struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
     int64_t second = loop_now(api->config.loop) / 1000;
     if (guesses->source != source || guesses->second != second)
         *guesses = (struct guesses){ .source = source, .second = second };
-    return ++guesses->n > GUESSES_PER_SECOND;
+    return guesses;
 }
 
 static bool token_refused(struct call *call)
 {
-    if (guess_counted(call->api, &call->request->peer))
-        call_refuse(call, ERR_too_many, "too many requests with tokens that aren't valid");
-    else
-        call_refuse(call, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
-    return false;
-}
-
-static bool guesses_over(const struct api *api, const struct http_peer *peer)
-{
-    uint64_t source = auth_source(peer);
-    const struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
-    return guesses->source == source && guesses->second == loop_now(api->config.loop) / 1000 &&
-           guesses->n >= GUESSES_PER_SECOND;
+    if (++guesses_of(call->api, &call->request->peer)->n > GUESSES_PER_SECOND)
+        return call_refuse(call, ERR_too_many, "too many requests with tokens that aren't valid");
+    return call_refuse(call, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
 }
 
 /* --- what has to be read of who asks --- */
@@ -179,17 +169,19 @@ static struct call_asker *asker_of(struct call *call)
     return call->asker;
 }
 
+/* asker_ask: true: a thread reads it; the call is served from the beginning when that is done. */
+static bool asker_ask(struct call *call)
+{
+    return call->api->read_threads != NULL ? call_read(call, asker_read, call_serve) : !asker_read(call);
+}
+
 /* job_check: is its job running? False and *out_waits: it is served from the beginning when that was read. */
 static bool job_check(struct call *call, struct fence fence, bool *out_waits)
 {
     struct call_asker *asker = asker_of(call);
     if (asker->fence.task == 0) {
         asker->fence = fence;
-        *out_waits = call->api->read_threads != NULL;
-        if (*out_waits)
-            call_read(call, asker_read, call_serve);
-        else
-            (void)asker_read(call);
+        *out_waits = asker_ask(call);
     }
     return !*out_waits && asker->job;
 }
@@ -199,11 +191,7 @@ static bool lanes_check(struct call *call, struct str tenant, bool *out_waits)
     struct call_asker *asker = asker_of(call);
     if (!str_eq(asker->tenant, tenant) || call->api->read_threads == NULL) {
         asker->tenant = str_dup(&call->arena, tenant);
-        *out_waits = call->api->read_threads != NULL;
-        if (*out_waits)
-            call_read(call, asker_read, call_serve);
-        else
-            (void)asker_read(call);
+        *out_waits = asker_ask(call);
     }
     return !*out_waits && asker->tenant_lanes;
 }
@@ -211,7 +199,8 @@ static bool lanes_check(struct call *call, struct str tenant, bool *out_waits)
 /* It may have been made at another server just now. */
 static bool token_unknown(struct call *call)
 {
-    return !guesses_over(call->api, &call->request->peer) && call_follows(call) ? false : token_refused(call);
+    bool over = guesses_of(call->api, &call->request->peer)->n >= GUESSES_PER_SECOND;
+    return !over && call_follows(call) ? false : token_refused(call);
 }
 
 static bool token_check(struct call *call, struct str authorization)
@@ -279,17 +268,13 @@ static bool peer_check(struct call *call)
 {
     const struct http_peer *peer = &call->request->peer;
     bool own = peer_is_own(peer) && (peer->local || (peer->loopback && !engine_has_tokens(call->api->config.engine)));
-    if (!own) {
-        call_refuse(call, ERR_unauthorized, "this needs a token: Authorization: Bearer TOKEN");
-        return false;
-    }
+    if (!own)
+        return call_refuse(call, ERR_unauthorized, "this needs a token: Authorization: Bearer TOKEN");
     struct str host = http_header(call->request, "Host");
-    if (!peer->local && host.len > 0 && !host_is_own(host)) {
-        call_refuse(call, ERR_misdirected,
+    if (!peer->local && host.len > 0 && !host_is_own(host))
+        return call_refuse(call, ERR_misdirected,
             "without a token this server answers as localhost or by its address, not as '%.*s'",
             STR_ARG(str_sub(host, 0, 100)));
-        return false;
-    }
     /* peer_is_own: there are no others */
     call->actor.name = peer->uid == 0 ? STR("uid:0") : str_of(call->api->uid_text);
     call->actor.tenant = STR("default");
@@ -310,17 +295,16 @@ static bool origin_check(struct call *call)
     struct str authority = slashes < 0 ? (struct str){ 0 } : str_sub(origin, (size_t)slashes + 3, origin.len);
     if (host.len > 0 && str_eq(authority, host))
         return true;
-    call_refuse(call, ERR_forbidden, "requests of other sites' pages are refused (Origin: %.*s)",
+    return call_refuse(call, ERR_forbidden, "requests of other sites' pages are refused (Origin: %.*s)",
         STR_ARG(str_sub(origin, 0, 100)));
-    return false;
 }
 
-static const char *scope_text(unsigned scope)
+const char *scope_text(unsigned scope)
 {
     for (size_t i = 0; i < sizeof scope_names / sizeof scope_names[0]; i++)
         if (scope_names[i].bit == scope)
             return scope_names[i].name;
-    return "";
+    return NULL;
 }
 
 /* tenant_check: the site's admin may speak for a tenant, by a parameter or a header; to others the tenant of their
@@ -332,21 +316,18 @@ static bool tenant_check(struct call *call)
     call->site = !call->job && call->scopes & SCOPE_ADMIN && str_eqz(call->actor.tenant, TENANT_DEFAULT);
     if (!given || (!call->site && str_eq(name, call->actor.tenant)))
         return true;
-    if (!call->site) {
-        call_refuse(call, ERR_forbidden,
+    if (!call->site)
+        return call_refuse(call, ERR_forbidden,
             "only the site's admin names a tenant: a token of the tenant 'default' with the scope 'admin'");
-        return false;
-    }
     bool waits = false;
     if (!str_eqz(name, TENANT_DEFAULT) &&
         smap_find(&call->api->tenants.by_name, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
         !engine_tenant_has_token(call->api->config.engine, name) && !lanes_check(call, name, &waits)) {
         if (waits || call_follows(call))
             return false;
-        call_refuse(call, ERR_not_found,
+        return call_refuse(call, ERR_not_found,
             "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
             STR_ARG(str_sub(name, 0, TENANT_NAME_MAX)));
-        return false;
     }
     call->actor.tenant = str_dup(&call->arena, name);
     call->tenant_named = true;
@@ -365,19 +346,17 @@ static bool rate_check(struct call *call, unsigned needed)
         tenant->second = second, tenant->n = 0;
     if (++tenant->n <= tenant->requests)
         return true;
-    call_refuse(call, ERR_quota_exceeded,
+    return call_refuse(call, ERR_quota_exceeded,
         "the tenant '%.*s' may ask %lld times a second; tenants.%.*s.quotas.requests is the limit",
         STR_ARG(call->actor.tenant), (long long)tenant->requests, STR_ARG(call->actor.tenant));
-    return false;
 }
 
 static bool site_check(struct call *call)
 {
     if (call->site)
         return true;
-    call_refuse(
+    return call_refuse(
         call, ERR_forbidden, "this needs the site's admin: a token of the tenant 'default' with the scope 'admin'");
-    return false;
 }
 
 static bool asker_check(struct call *call)
@@ -385,10 +364,8 @@ static bool asker_check(struct call *call)
     struct str authorization = http_header(call->request, "Authorization");
     call->token = 0;
     call->tokens_version = engine_tokens_version(call->api->config.engine);
-    if (!tenants_refresh(call->api, &call->err)) {
-        call_problem(call);
-        return false;
-    }
+    if (!tenants_refresh(call->api, &call->err))
+        return call_problem(call);
     return authorization.len > 0 ? token_check(call, authorization) : peer_check(call);
 }
 
@@ -405,12 +382,13 @@ static bool call_good(const struct call *call)
     return lives && engine_token_stands(engine, call->token);
 }
 
-/* call_cut: a stream ends; a poll is refused at once, and its command is granted nothing any more. */
+/* call_cut: a stream ends, or breaks off when its client would take a part for the whole; a poll is refused at once,
+ * and its command is granted nothing any more. */
 static void call_cut(struct call *call)
 {
     struct http_request *request = call->request;
     if (call->streams) {
-        call_stream_end(call);
+        (call->follows ? call_stream_end : call_stream_break)(call);
         return;
     }
     err_set(&call->err, ERR_unauthorized, "the token was revoked, or has expired");
@@ -495,17 +473,13 @@ bool auth_check(struct call *call)
         return true;
     if (!asker_check(call) || !origin_check(call) || !tenant_check(call) || !rate_check(call, needed))
         return false;
-    if (call->job && !call->asker->permitted) {
-        call_refuse(call, ERR_forbidden,
+    if (call->job && !call->asker->permitted)
+        return call_refuse(call, ERR_forbidden,
             "a job's token is good for its own task %lld, those it depends on, and for posting tasks",
             (long long)call->job);
-        return false;
-    }
     if (needed == SCOPE_SITE)
         return site_check(call);
-    if (call->route != NULL && !(call->scopes & needed)) {
-        call_refuse(call, ERR_forbidden, "this needs a token with the scope '%s'", scope_text(needed));
-        return false;
-    }
+    if (call->route != NULL && !(call->scopes & needed))
+        return call_refuse(call, ERR_forbidden, "this needs a token with the scope '%s'", scope_text(needed));
     return true;
 }

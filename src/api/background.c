@@ -13,7 +13,11 @@
 enum { BACKGROUND_MAX = 4, WAITING_MAX = 200, PATIENCE_S = 2 };
 
 struct background_thread {
-    struct background background;
+    const struct background *background;
+    struct call *call;
+    void *state; /* the work's */
+    struct err err;
+    bool good;
     struct list_node node;
     pthread_t thread;
     atomic_bool over;
@@ -33,7 +37,7 @@ static void *background_main(void *argument)
 {
     struct background_thread *thread = argument;
     struct loop *loop = thread->loop;
-    thread->background.work(&thread->background);
+    thread->good = thread->background->work(thread->state, &thread->err);
     atomic_store(&thread->over, true); /* from here on the loop's thread may free it */
     loop_wake(loop);
     return NULL;
@@ -42,12 +46,15 @@ static void *background_main(void *argument)
 static void background_reap(struct api *api, struct background_thread *thread, bool answer)
 {
     list_remove(&api->background.running, &thread->node);
-    struct call *call = thread->background.call;
+    struct call *call = thread->call;
     call->submitted = false;
-    if (answer && call->request != NULL)
-        thread->background.done(&thread->background);
-    else
+    call->err.expected = thread->err.expected;
+    if (!answer || call->request == NULL)
         call_released(call);
+    else if (thread->good)
+        thread->background->done(call, thread->state);
+    else
+        call_refuse(call, thread->err.code, "%s", thread->err.text);
     mem_free(thread);
 }
 
@@ -59,14 +66,15 @@ static bool background_begin(struct api *api, struct background_thread *thread)
     return true;
 }
 
-static void background_refuse(struct call *call, struct background_thread *thread)
+static bool background_refuse(struct background_thread *thread)
 {
+    struct call *call = thread->call;
     mem_free(thread);
     call->submitted = false;
     if (call->request != NULL)
-        call_refuse(call, ERR_unavailable, "no thread can be started");
-    else
-        call_released(call);
+        return call_refuse(call, ERR_unavailable, "no thread can be started");
+    call_released(call);
+    return false;
 }
 
 /* waiting_begin: starts queued work while threads are free. */
@@ -76,7 +84,7 @@ static void waiting_begin(struct api *api)
         struct background_thread *thread =
             CONTAINER_OF(list_take_first(&api->background.queued), struct background_thread, node);
         if (!background_begin(api, thread))
-            background_refuse(thread->background.call, thread);
+            background_refuse(thread);
     }
 }
 
@@ -99,40 +107,32 @@ void background_init(struct api *api)
     loop_on_wake(api->config.loop, background_woken, api);
 }
 
-static struct background_thread *background_make(
-    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
+static struct background_thread *background_make(struct call *call, const struct background *background, void *state)
 {
     struct background_thread *thread = mem_alloc_zero(sizeof *thread);
-    thread->background = (struct background){ .call = call, .work = work, .done = done, .state = state };
+    thread->background = background;
+    thread->call = call;
+    thread->state = state;
     thread->loop = call->api->config.loop;
     call->submitted = true; /* keeps the call when the client goes away */
     return thread;
 }
 
-bool background_start(
-    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
+bool background_start(struct call *call, const struct background *background, void *state)
 {
     struct api *api = call->api;
-    if (background_running(api, false) >= BACKGROUND_MAX) {
-        call_refuse(call, ERR_unavailable, "%d long jobs are running already", BACKGROUND_MAX);
-        return false;
-    }
-    struct background_thread *thread = background_make(call, work, done, state);
-    if (background_begin(api, thread))
-        return true;
-    background_refuse(call, thread);
-    return false;
+    if (background_running(api, false) >= BACKGROUND_MAX)
+        return call_refuse(call, ERR_unavailable, "%d long jobs are running already", BACKGROUND_MAX);
+    struct background_thread *thread = background_make(call, background, state);
+    return background_begin(api, thread) || background_refuse(thread);
 }
 
-bool background_queue(
-    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state)
+bool background_queue(struct call *call, const struct background *background, void *state)
 {
     struct api *api = call->api;
-    if (api->background.queued.n >= WAITING_MAX) {
-        call_refuse(call, ERR_unavailable, "%d requests with files are waiting already", WAITING_MAX);
-        return false;
-    }
-    struct background_thread *thread = background_make(call, work, done, state);
+    if (api->background.queued.n >= WAITING_MAX)
+        return call_refuse(call, ERR_unavailable, "%d requests with files are waiting already", WAITING_MAX);
+    struct background_thread *thread = background_make(call, background, state);
     thread->queued = true;
     list_append(&api->background.queued, &thread->node);
     waiting_begin(api);
@@ -147,8 +147,8 @@ void background_release(struct api *api)
     loop_forget(api->config.loop, api);
     for (struct list_node *node; (node = list_take_first(&api->background.queued)) != NULL;) {
         struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
-        thread->background.call->submitted = false;
-        call_released(thread->background.call);
+        thread->call->submitted = false;
+        call_released(thread->call);
         mem_free(thread);
     }
     clock_gettime(CLOCK_REALTIME, &until);
@@ -161,6 +161,6 @@ void background_release(struct api *api)
         }
         pthread_detach(thread->thread);
         list_remove(&api->background.running, &thread->node);
-        list_remove(&api->calls, &thread->background.call->node);
+        list_remove(&api->calls, &thread->call->node);
     }
 }

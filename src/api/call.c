@@ -35,8 +35,7 @@ struct call *call_new(struct api *api, struct http_request *request)
     struct list_node *node = list_take_first(&api->idle);
     struct call *call = node != NULL ? CONTAINER_OF(node, struct call, node) : NULL;
     if (call == NULL) {
-        call = mem_alloc(sizeof *call);
-        memset(call, 0, sizeof *call);
+        call = mem_alloc_zero(sizeof *call);
         buf_init(&call->out, OUT_BYTES_MAX);
     }
     call->api = api;
@@ -80,7 +79,7 @@ void call_released(struct call *call)
     mem_free(call);
 }
 
-void call_answer_as(
+bool call_answer_as(
     struct call *call, int status, const char *content_type, struct str body, const char *const *headers)
 {
     struct http_request *request = call->request;
@@ -89,7 +88,7 @@ void call_answer_as(
         ASSERT(headers == NULL && body.ptr == call->out.ptr);
         call->reading.answered = status;
         call->reading.answer_type = content_type;
-        return;
+        return true;
     }
     request->gone = NULL; /* the body is copied: nobody waits for this call any more */
     request->user = NULL;
@@ -103,6 +102,7 @@ void call_answer_as(
     }
     http_answer(request, status, content_type, body, all);
     call_released(call);
+    return true;
 }
 
 bool call_stream_begin(
@@ -120,22 +120,20 @@ bool call_stream_begin(
     return true;
 }
 
-void call_answer(struct call *call, int status)
+bool call_answer(struct call *call, int status)
 {
-    if (call->out.full) {
-        call_refuse(call, ERR_internal, "the answer is over %zu bytes", (size_t)OUT_BYTES_MAX);
-        return;
-    }
-    call_answer_as(call, status, "application/json", buf_str(&call->out), NULL);
+    if (call->out.full)
+        return call_refuse(call, ERR_internal, "the answer is over %zu bytes", (size_t)OUT_BYTES_MAX);
+    return call_answer_as(call, status, "application/json", buf_str(&call->out), NULL);
 }
 
-void call_problem(struct call *call)
+bool call_problem(struct call *call)
 {
     static const char *const bearer[] = { "WWW-Authenticate", "Bearer realm=\"weir\"", NULL };
     static const char *const later[] = { "Retry-After", "1", NULL };
     ASSERT(call->err.code != ERR_none);
     if (call->on_thread != NULL || call_missed(call))
-        return;
+        return false;
     call->api->refused++;
     buf_reset(&call->out);
     call->out.full = false;
@@ -144,28 +142,25 @@ void call_problem(struct call *call)
                                  : err_retriable(call->err.code)    ? later
                                                                     : NULL;
     call_answer_as(call, err_http(call->err.code), "application/problem+json", buf_str(&call->out), headers);
+    return false;
 }
 
-void call_end(struct call *call, bool good, int status)
+bool call_end(struct call *call, bool good, int status)
 {
-    if (good)
-        call_answer(call, status);
-    else
-        call_problem(call);
+    return good ? call_answer(call, status) : call_problem(call);
 }
 
-void call_refuse(struct call *call, enum err_code code, const char *fmt, ...)
+bool call_refuse(struct call *call, enum err_code code, const char *fmt, ...)
 {
-    char text[sizeof call->err.text];
     struct buf detail;
-    buf_init(&detail, sizeof text - 1);
+    buf_init(&detail, sizeof call->err.text - 1);
     va_list args;
     va_start(args, fmt);
     buf_vaddf(&detail, fmt, args);
     va_end(args);
     err_set(&call->err, code, "%.*s", STR_ARG(buf_str(&detail)));
     buf_release(&detail);
-    call_problem(call);
+    return call_problem(call);
 }
 
 void call_stream_end(struct call *call)
@@ -197,7 +192,7 @@ struct str call_header(const struct call *call, const char *name)
 static void command_done(struct command *command)
 {
     struct call *call = CONTAINER_OF(command, struct call, command);
-    void (*done)(struct call *) = call->done;
+    handler_fn *done = call->done;
     call->submitted = false;
     call->reading.since = 0; /* what is read of what it did has its own time */
     call->turn = engine_time(call->api->config.engine);
@@ -213,13 +208,13 @@ static void command_done(struct command *command)
     done(call);
 }
 
-void call_submit(struct call *call, void (*done)(struct call *call))
+bool call_submit(struct call *call, handler_fn *done)
 {
     struct command *command = &call->command;
     if (call->on_thread != NULL) {
         call->reading.on_loop = done;
         call->reading.answered = CALL_SUBMITS;
-        return;
+        return true;
     }
     command->actor = call->actor;
     command->token = call->token;
@@ -230,28 +225,20 @@ void call_submit(struct call *call, void (*done)(struct call *call))
     call->done = done;
     call->submitted = true;
     engine_submit(call->api->config.engine, command);
+    return true;
 }
 
 bool call_json(struct call *call)
 {
     call->text = str_dup(&call->arena, call->request->body);
     call->body = json_read_body(call->text, &call->arena, &call->err);
-    if (call->body == NULL) {
-        call_problem(call);
-        return false;
-    }
-    return true;
+    return call->body != NULL || call_problem(call);
 }
 
 bool call_object(struct call *call, struct json_reader *out)
 {
-    if (!call_json(call))
-        return false;
-    if (!json_read_object(out, call->body, (struct str){ 0 }, &call->arena, &call->err)) {
-        call_problem(call);
-        return false;
-    }
-    return true;
+    return call_json(call) &&
+           (json_read_object(out, call->body, (struct str){ 0 }, &call->arena, &call->err) || call_problem(call));
 }
 
 bool call_object_or_nothing(struct call *call, struct json_reader *out)
@@ -264,10 +251,15 @@ bool call_object_or_nothing(struct call *call, struct json_reader *out)
 bool call_read_done(struct call *call, struct json_reader *reader)
 {
     json_read_end(reader);
-    if (call->err.code == ERR_none)
-        return true;
-    call_problem(call);
-    return false;
+    return call->err.code == ERR_none || call_problem(call);
+}
+
+void call_name(struct json_reader *reader, const char *field, const char *what, size_t len_max,
+    bool (*check)(struct str name, const char *what, struct err *err), struct str *out)
+{
+    struct err fault = { 0 };
+    if (json_read_str(reader, field, len_max, out) && !check(*out, what, &fault))
+        err_item(reader->err, ERR_invalid, json_read_path(reader, field), "%s", fault.text);
 }
 
 bool call_idempotency(struct call *call)
@@ -281,8 +273,7 @@ bool call_idempotency(struct call *call)
     if (!good) {
         err_item(&call->err, ERR_bad_request, STR("Idempotency-Key"),
             "the header Idempotency-Key must be 1 to %d printable characters", IDEMPOTENCY_KEY_MAX);
-        call_problem(call);
-        return false;
+        return call_problem(call);
     }
     struct command *command = &call->command;
     command->idempotency.key = str_dup(&call->arena, key);
@@ -345,10 +336,7 @@ bool call_page(struct call *call, int64_t from, struct list_page *out)
     call_param_limit(call, PAGE_MAX, &limit);
     call_param_i64(call, "cursor", 0, INT64_MAX, &out->from);
     out->limit = (size_t)limit + 1; /* whether there is one more */
-    if (call->err.code == ERR_none)
-        return true;
-    call_problem(call);
-    return false;
+    return call->err.code == ERR_none || call_problem(call);
 }
 
 struct str call_cursor(struct call *call, int64_t last)
@@ -395,20 +383,16 @@ bool call_task_id(struct call *call, int64_t *out_id)
     struct key key;
     struct err fault = { 0 };
     struct str arg = str_sub(call->arg, 0, 200);
-    if (!key_parse(call->arg, &key, &fault)) {
-        call_refuse(call, ERR_bad_request, "'%.*s' is neither a task id nor a key: %.200s", STR_ARG(arg), fault.text);
-        return false;
-    }
+    if (!key_parse(call->arg, &key, &fault))
+        return call_refuse(
+            call, ERR_bad_request, "'%.*s' is neither a task id nor a key: %.200s", STR_ARG(arg), fault.text);
     int64_t id = 0;
-    if (!task_id_find(call, &key, &id)) {
-        call_problem(call);
-        return false;
-    }
+    if (!task_id_find(call, &key, &id))
+        return call_problem(call);
     if (id <= 0) {
         bool whole = key.kind == KEY_REVISION || key.kind == KEY_LANE; /* a place with tasks in it, or nothing at all */
-        call_refuse(call, ERR_not_found, "there is no task %.*s%s", STR_ARG(arg),
+        return call_refuse(call, ERR_not_found, "there is no task %.*s%s", STR_ARG(arg),
             whole ? ": a task is written ARCHIVE@REV:NAME, QUEUE:ID or as its id; weir list shows them" : "");
-        return false;
     }
     *out_id = id;
     call->lane_wanted = key.kind == KEY_QUEUE_TASK ? key.lane : (struct str){ 0 };
@@ -421,8 +405,7 @@ bool call_task_of_executor(struct call *call, int64_t *out_id)
         return false;
     if (str_eqz(call->actor.tenant, TENANT_DEFAULT) || !task_is_foreign(call->api, *out_id, call->actor.tenant))
         return true;
-    call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
-    return false;
+    return call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
 }
 
 bool call_task_view(struct call *call, struct task_view *out)
@@ -431,14 +414,10 @@ bool call_task_view(struct call *call, struct task_view *out)
     bool found;
     if (!call_task_id(call, &id))
         return false;
-    if (!reader_task(call->api->config.reader, &call->arena, id, out, &found, &call->err)) {
-        call_problem(call);
-        return false;
-    }
+    if (!reader_task(call->api->config.reader, &call->arena, id, out, &found, &call->err))
+        return call_problem(call);
     if (!found || !str_eq(out->tenant, call->actor.tenant) ||
-        (call->lane_wanted.len > 0 && !str_eq(call->lane_wanted, out->lane_name))) {
-        call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
-        return false;
-    }
+        (call->lane_wanted.len > 0 && !str_eq(call->lane_wanted, out->lane_name)))
+        return call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
     return true;
 }

@@ -21,13 +21,19 @@ enum { SCOPE_OPEN = 0, SCOPE_SITE = 16, /* the site's admin */ REASON_BYTES_MAX 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
+/* A handler ends its call, or hands it on: to the engine, a thread, the loop. True: it goes well so far; false: it was
+ * refused. All functions below that end a call or hand it on say the same, so that a handler ends with
+ * `return call_refuse(...)`. */
 struct call;
-typedef void handler_fn(struct call *call);
+typedef bool handler_fn(struct call *call);
 
 struct route {
     const char *method, *path; /* at most two {name}; {file} takes slashes */
     unsigned scope;            /* one of SCOPE_; SCOPE_OPEN: anybody */
     handler_fn *handler;
+    /* On PostgreSQL a handler that is ON_THREAD touches nothing of struct api but reader, names, scratch, tenants,
+     * files_used, workflows, the keys and what is thread-safe (engine, logs, blobs, watch_status). */
+    enum { ON_LOOP, ON_THREAD } where;
     size_t body_max;
     const char *params;   /* query parameters, blank-separated */
     const char *request;  /* schema of the body, NULL: none */
@@ -56,6 +62,7 @@ struct call {
     int64_t token;           /* the id of the token it was asked with; 0: none */
     int64_t token_expires;   /* wall ms; 0: never */
     bool streams;            /* its answer has begun and goes on */
+    bool follows;            /* a stream without an end of its own: its client asks again when it ends */
     uint64_t tokens_version; /* of the engine's tokens, when the token was checked */
     /* what it waits or has waited for: nothing; the store; the store's newest commit; KNOWN: its client is known */
     enum { CALL_ASKS, CALL_MISSES, CALL_FOLLOWS, CALL_KNOWN } stage;
@@ -67,9 +74,9 @@ struct call {
     struct str text;             /* the body's bytes, kept as long as the call */
     const struct doc_node *body; /* read; points into text */
     struct command command;
-    void (*done)(struct call *call); /* what follows the command */
-    void *state;                     /* the handler's, in arena */
-    struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
+    handler_fn *done;       /* what follows the command */
+    void *state;            /* the handler's, in arena */
+    struct str lane_wanted; /* QUEUE of a key QUEUE:ID: must be the task's */
     bool submitted;
     /* not NULL: a read thread has the call. `request` is then a copy; the client's own is here, for the loop alone */
     struct http_request **on_thread;
@@ -118,7 +125,6 @@ struct fence_key {
     unsigned char bytes[16];
 };
 
-struct background;
 struct read_threads;
 struct retention;
 struct uploads;
@@ -203,12 +209,12 @@ struct api {
 
 /* --- calls --- */
 struct call *call_new(struct api *api, struct http_request *request);
-void call_answer(struct call *call, int status); /* call->out as JSON */
-void call_answer_as(
+bool call_answer(struct call *call, int status); /* call->out as JSON */
+bool call_answer_as(
     struct call *call, int status, const char *content_type, struct str body, const char *const *headers);
-void call_problem(struct call *call);                    /* call->err */
-void call_end(struct call *call, bool good, int status); /* call_answer, or call_problem if not good */
-void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+bool call_problem(struct call *call);                    /* call->err */
+bool call_end(struct call *call, bool good, int status); /* call_answer, or call_problem if not good */
+bool call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
 void call_stream_end(struct call *call);
 void call_stream_break(struct call *call); /* the client sees that it isn't whole */
@@ -217,7 +223,7 @@ struct str call_header(const struct call *call, const char *name);
 
 /* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by
  * then the call is dropped without `done`. */
-void call_submit(struct call *call, void (*done)(struct call *call));
+bool call_submit(struct call *call, handler_fn *done);
 
 /* call_json: the body as JSON in call->body; false: answered. call_object: a reader on it. Both refuse what isn't
  * there. */
@@ -227,6 +233,9 @@ bool call_object(struct call *call, struct json_reader *out);
 bool call_object_or_nothing(struct call *call, struct json_reader *out);
 /* call_read_done: unknown fields become faults; true: no fault so far, else answered. */
 bool call_read_done(struct call *call, struct json_reader *reader);
+/* call_name: a field that is a name by name_check or name_check_new; what: as its fault calls it. */
+void call_name(struct json_reader *reader, const char *field, const char *what, size_t len_max,
+    bool (*check)(struct str name, const char *what, struct err *err), struct str *out);
 /* call_idempotency: reads the header into the command; false: answered. */
 bool call_idempotency(struct call *call);
 
@@ -265,8 +274,7 @@ struct stream { /* the first member of the handler's own, which is call->state; 
     void (*sent)(struct stream *stream);
     struct buf out;
     size_t pending_max; /* bytes that may wait for the client before another piece is read */
-    bool follow;        /* what can't be read ends it, rather than breaking it off: the client asks again */
-    bool uncut;         /* a server that stops doesn't end it: its client must not take a part for the whole */
+    bool follow;        /* what can't be read, or a stopping server, ends it instead of breaking it off */
     bool over, again, good;
     bool pumping, woken; /* pumping: also while a thread reads */
 };
@@ -285,7 +293,7 @@ bool call_follows(struct call *call);
 /* true: the store can't be read at the moment; the call waits for it, and call_serve begins it again */
 bool call_misses(struct call *call);
 bool call_missed(struct call *call); /* true: the same, of a call that was refused for that on its way */
-void call_serve(struct call *call);  /* route.c */
+bool call_serve(struct call *call);  /* route.c */
 void wait_for_commit_due(struct loop_timer *timer);
 
 /* --- problems --- */
@@ -318,6 +326,7 @@ void auth_expiry_due(struct loop_timer *timer);
 uint64_t auth_source(const struct http_peer *peer);
 bool auth_stands(struct call *call); /* after a wait: is who was let in still to be let in? false: answered */
 void auth_token_hash(struct str token, uint8_t out[32]);
+const char *scope_text(unsigned scope); /* NULL: none */
 extern const struct scope_name {
     const char *name;
     unsigned bit;
@@ -330,8 +339,9 @@ struct str lane_tenant_of(struct api *api, int64_t lane);                       
 /* *out_id -1: none */
 bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err);
 bool tenant_has_lanes(struct api *api, struct str tenant);
-bool task_is_foreign(struct api *api, int64_t task, struct str tenant); /* another tenant's, or nobody's */
-void json_holder(struct call *call, struct json *json, int64_t task);   /* its key; of another tenant's: only that */
+bool task_row(struct api *api, struct arena *arena, int64_t task, struct task *out); /* false: none, or unreadable */
+bool task_is_foreign(struct api *api, int64_t task, struct str tenant);              /* another tenant's, or nobody's */
+void json_holder(struct call *call, struct json *json, int64_t task); /* its key; of another tenant's: only that */
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task); /* the key as text, by lane */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
@@ -351,9 +361,9 @@ void render_state(struct json *json, const char *key, enum task_state state);
 void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task);
 void render_key_text(
     struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task);
-void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
-/* it was there already, by its unique key */
-void render_task_existing(struct api *api, struct json *json, const struct task_view *view);
+/* existing: a post named its unique key */
+void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec, bool existing);
+bool task_answer(struct call *call, int64_t id, int status); /* tasks.c: ends the call with the task as it is now */
 struct render_new { /* a task as just created: nothing is read from the store */
     const struct enqueued *tasks;
     const struct task_def *defs;
@@ -378,7 +388,7 @@ bool archive_missing(
 
 /* revision_answer: (revisions.c) what is noted of it; of one without a state only its number. reason: why it was
  * skipped. */
-void revision_answer(struct call *call, int status, struct str archive, const struct revision *row, struct str reason);
+bool revision_answer(struct call *call, int status, struct str archive, const struct revision *row, struct str reason);
 
 /* --- workflows of posted revisions (posted_workflow.c) --- */
 void posted_workflows_release(struct api *api);
@@ -425,7 +435,6 @@ struct list_page executors_page_of(struct call *call); /* whose of them are visi
 /* executor_register.c: its name in the coordination service */
 struct str executor_member(struct arena *arena, const struct executor *executor);
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
-const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
 
 /* --- their polls (polls.c, grant.c) --- */
 struct executor_poll *executor_poll_of(struct api *api, int64_t executor); /* made if it isn't there */
@@ -447,7 +456,7 @@ void artifacts_read(
 struct str artifacts_split(struct str *outputs);
 /* artifacts_prove: notes which items list files that their attempts haven't uploaded, then calls `next`; or answers the
  * call itself. */
-void artifacts_prove(struct call *call, struct finish_item *items, size_t n, void (*next)(struct call *call));
+bool artifacts_prove(struct call *call, struct finish_item *items, size_t n, handler_fn *next);
 
 /* --- followers --- */
 void events_wake(struct api *api);
@@ -459,17 +468,17 @@ void events_heartbeat_due(struct loop_timer *timer);
 void read_threads_begin(struct api *api);
 void read_threads_stop(struct read_threads *threads); /* its threads end; NULL: nothing */
 void read_threads_free(struct read_threads *threads); /* before the calls are dropped */
-void call_handle(struct call *call);                  /* calls the route's handler, here or on a thread */
+bool call_handle(struct call *call);                  /* calls the route's handler, here or on a thread */
 /* call_on_thread: runs `fn`, which reads and ends the call, on a read thread with that thread's api; here if there are
  * none. The caller may not touch the call afterwards. A call_submit in it is done by the loop. call_on_loop: runs `fn`
  * on the loop's thread: now, or when the thread gives the call back; it is the last thing that `fn` on a thread does.
  * call_moved: true: a thread has the call now; false: there are none, do it here. */
-void call_on_thread(struct call *call, handler_fn *fn);
+bool call_on_thread(struct call *call, handler_fn *fn);
 bool call_moved(struct call *call, handler_fn *fn);
-void call_on_loop(struct call *call, handler_fn *fn);
+bool call_on_loop(struct call *call, handler_fn *fn);
 /* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the
  * loop's thread, which ends the call. */
-void call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done);
+bool call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done);
 /* A chore is a read that the loop needs from time to time; it never runs twice at once. read: on a thread, with that
  * thread's api; what it puts into `out` may live in the arena; false: it failed, and `done` isn't called. done: on the
  * loop's thread, with `out`. chore_begin false: there are no threads. */
@@ -477,7 +486,8 @@ struct chore;
 struct chore *chore_new(
     bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out);
 bool chore_begin(struct api *api, struct chore *chore);
-void chore_free(struct chore *chore); /* after read_threads_free */
+void chore_run(struct api *api, struct chore *chore); /* without threads here and now */
+void chore_free(struct chore *chore);                 /* after read_threads_free */
 bool chore_runs(const struct chore *chore);
 /* store_there: can the loop read the store now? Never waits. If the loop's connection is lost, a thread reconnects it,
  * and the loop leaves the reader alone until then. */
@@ -487,22 +497,13 @@ void wait_for_commit_end(struct api *api);
 
 /* --- work on another thread (background.c) --- */
 struct background {
-    struct call *call;
-    void (*work)(
-        struct background *background); /* on its own thread; touches only this struct and what `state` points to */
-    /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
-    void (*done)(struct background *background);
-    void *state;
-    struct err err;
-    bool ok;
-    struct background_thread *thread; /* private */
+    bool (*work)(void *state, struct err *err);   /* on its own thread; touches only what `state` points to */
+    bool (*done)(struct call *call, void *state); /* on the loop's thread, when the work was good: ends the call */
 };
-/* background_start: false: too many at once; the call was answered 503. background_queue: short work with files, which
- * queues. */
-bool background_start(
-    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state);
-bool background_queue(
-    struct call *call, void (*work)(struct background *), void (*done)(struct background *), void *state);
+/* background_start: long work; too many at once are refused (503). background_queue: short work with files, which
+ * queues. Work that fails ends its call with the error. */
+bool background_start(struct call *call, const struct background *background, void *state);
+bool background_queue(struct call *call, const struct background *background, void *state);
 void background_release(struct api *api); /* waits for what is running */
 void background_init(struct api *api);
 
@@ -538,8 +539,14 @@ void retention_free(struct retention *retention); /* NULL: nothing */
 /* --- openapi --- */
 void openapi_build(struct buf *out, const char *version);
 
-/* --- handlers, one for each row of route.def --- */
-#define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) handler_fn handler;
+/* --- handlers, one for each row of route.def; HANDLER_OF: one that does what `act` does, with a word --- */
+#define HANDLER_OF(handler, act, word) \
+    bool handler(struct call *call) \
+    { \
+        return act(call, word); \
+    }
+#define ROUTE(method, path, scope, handler, where, body_max, params, request, response, status, summary) \
+    handler_fn handler;
 #include "api/route.def"
 #undef ROUTE
 
@@ -547,12 +554,10 @@ void openapi_build(struct buf *out, const char *version);
  */
 void trouble_render(struct call *call, struct json *json);
 
-/* --- servers.c: the servers that share the store; server_lives: of a row that servers_look gave, or servers_take had
- * --- */
+/* --- servers.c: the servers that share the store; server_lives: of a row that servers_take had --- */
 void servers_begin(struct api *api);
 void servers_end(struct api *api);
 void servers_take(struct api *api, const struct server_row *rows, size_t n); /* as they were read just now */
-bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err);
 bool server_lives(struct api *api, const struct server_row *row);
 
 #endif

@@ -18,10 +18,7 @@ enum { FILE_NAME_MAX = 1000, LOCK_WAIT_MS = 10000 };
 /* --- as it is --- */
 
 /* key_render: a key as it is in force; one that was never set is empty. */
-static void key_render(struct json *json, const struct site_key *key)
-{
-    ANSWER_WRITE(ANSWER_ConfigKey);
-}
+RENDERER(key_render, ConfigKey, struct json *json, const struct site_key *key)
 
 static void keys_read(const struct site_key *rows, size_t n, struct site_key *out)
 {
@@ -64,7 +61,7 @@ static void differs_render(struct call *call, struct json *json, const struct co
     json_array_end(json);
 }
 
-static void config_show(struct call *call)
+static bool config_show(struct call *call)
 {
     const struct config_read *read = call->state;
     struct buf text;
@@ -74,30 +71,26 @@ static void config_show(struct call *call)
     servers_take(call->api, read->servers, read->n_servers);
     ANSWER_CALL(200, ANSWER_Config);
     buf_release(&text);
+    return true;
 }
 
-void serve_config_get(struct call *call)
+bool serve_config_get(struct call *call)
 {
     struct config_read *read = ARENA_NEW(&call->arena, struct config_read);
     struct reader *reader = call->api->config.reader;
     struct site_key *rows;
     size_t n;
     if (!reader_site(reader, &call->arena, &rows, &n, &call->err) ||
-        !reader_servers(reader, &call->arena, &read->servers, &read->n_servers, &call->err)) {
-        call_problem(call);
-        return;
-    }
+        !reader_servers(reader, &call->arena, &read->servers, &read->n_servers, &call->err))
+        return call_problem(call);
     keys_read(rows, n, read->keys);
     call->state = read;
-    call_on_loop(call, config_show);
+    return call_on_loop(call, config_show);
 }
 
 /* --- changed --- */
 
-static void change_render(struct json *json, const struct site_change *change)
-{
-    ANSWER_WRITE(ANSWER_ConfigEdit);
-}
+RENDERER(change_render, ConfigEdit, struct json *json, const struct site_change *change)
 
 static void changes_render(struct call *call, struct json *json)
 {
@@ -113,10 +106,10 @@ static void changes_render(struct call *call, struct json *json)
     json_array_end(json);
 }
 
-static void config_changed(struct call *call)
+static bool config_changed(struct call *call)
 {
     const struct command *command = &call->command;
-    ANSWER_CALL(200, ANSWER_ConfigChanged);
+    ANSWER_RETURN(200, ANSWER_ConfigChanged);
 }
 
 static bool change_read(struct call *call)
@@ -128,10 +121,8 @@ static bool change_read(struct call *call)
     if (!call_object(call, &reader))
         return false;
     file->name = STR("weir.yaml");
-    if (json_read_any(&reader, "text") == NULL)
-        err_item(
-            &call->err, ERR_invalid, STR("/text"), "'text' is required: what a weir.yaml with the site's keys says");
-    json_read_str(&reader, "text", TEXT_MAX, &file->text);
+    if (json_read_need(&reader, "text", ": what a weir.yaml with the site's keys says"))
+        json_read_str(&reader, "text", TEXT_MAX, &file->text);
     json_read_str(&reader, "file", FILE_NAME_MAX, &file->name);
     json_read_bool(&reader, "dry_run", &command->in.site.dry_run);
     if (!call_read_done(call, &reader))
@@ -141,8 +132,7 @@ static bool change_read(struct call *call)
     if (site_parse(file, &call->arena, &diags, &command->in.site.conf))
         return true;
     (void)diags_to_err(&diags, &call->err);
-    call_problem(call);
-    return false;
+    return call_problem(call);
 }
 
 struct change { /* one that waits for the lock or has it; in the call's arena */
@@ -176,16 +166,14 @@ static void change_released(struct call *call)
         engine_unlock(call->api->config.engine, &change->waiter);
 }
 
-void serve_config_apply(struct call *call)
+bool serve_config_apply(struct call *call)
 {
     struct loop *loop = call->api->config.loop;
     call->command.kind = CMD_SITE;
     if (!change_read(call))
-        return;
-    if (call->command.in.site.dry_run) { /* it changes nothing, so it needs no lock */
-        call_submit(call, config_changed);
-        return;
-    }
+        return false;
+    if (call->command.in.site.dry_run) /* it changes nothing, so it needs no lock */
+        return call_submit(call, config_changed);
     struct change *change = ARENA_NEW(&call->arena, struct change);
     *change = (struct change){ .waiter = { .granted = change_granted, .owner = call },
         .late = { .due = change_late, .owner = call } };
@@ -193,4 +181,5 @@ void serve_config_apply(struct call *call)
     call->on_release = change_released;
     loop_arm(loop, &change->late, loop_now(loop) + LOCK_WAIT_MS);
     engine_lock(call->api->config.engine, LOCK_config, &change->waiter);
+    return true;
 }

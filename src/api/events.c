@@ -178,15 +178,15 @@ static bool task_read(struct call *call, struct events_stream *stream, bool *out
     return true;
 }
 
-static void stream_open(struct call *call)
+static bool stream_open(struct call *call)
 {
     struct api *api = call->api;
     struct events_stream *stream = call->state;
     if (!stream_begin(&stream->base, 200, stream->sse ? "text/event-stream" : "application/x-ndjson"))
-        return;
+        return true; /* a HEAD: that was all */
     if (stream_ended(stream)) {
         call_stream_end(call);
-        return;
+        return true;
     }
     if (stream->base.follow) {
         if (api->events_followers.n == 0)
@@ -194,9 +194,10 @@ static void stream_open(struct call *call)
         list_append(&api->events_followers, &stream->node);
     }
     stream_wake(&stream->base);
+    return true;
 }
 
-void serve_events_get(struct call *call)
+bool serve_events_get(struct call *call)
 {
     struct events_stream *stream = ARENA_NEW(&call->arena, struct events_stream);
     struct str accept = call_header(call, "Accept");
@@ -210,7 +211,7 @@ void serve_events_get(struct call *call)
     bool good = since_read(call, stream) && lane_read(call, stream) && task_read(call, stream, &answered) &&
                 call->err.code == ERR_none;
     if (answered)
-        return;
+        return false;
     struct store_head head = { 0 };
     if (good)
         good = reader_head(call->api->config.reader, &head, &call->err);
@@ -220,11 +221,9 @@ void serve_events_get(struct call *call)
     call->on_release = stream_released;
     if (good && stream->task > 0)
         good = task_history(stream);
-    if (!good) {
-        call_problem(call);
-        return;
-    }
-    call_on_loop(call, stream_open);
+    if (!good)
+        return call_problem(call);
+    return call_on_loop(call, stream_open);
 }
 
 void events_wake(struct api *api)

@@ -58,13 +58,13 @@ static void rows_tell(struct api *api, void *out)
     const struct executor_rows *read = out;
     struct executor **executors = read->rows;
     struct arena arena = { 0 };
-    struct executor_live *lives;
     size_t n = read->n, n_told = 0;
-    size_t n_lives = engine_executors(api->config.engine, &arena, &lives);
     struct coord_member *told = ARENA_ARRAY(&arena, struct coord_member, n + 1);
     for (size_t i = 0; i < n; i++) {
         const struct executor_poll *poll = map_find(&api->polls, (uint64_t)executors[i]->id);
-        const struct executor_live *live = executor_live_find(lives, n_lives, executors[i]->id);
+        struct executor_live heard;
+        const struct executor_live *live =
+            engine_executor(api->config.engine, executors[i]->id, &heard) ? &heard : NULL;
         if (poll == NULL ||
             strcmp(executor_state_now(api, executors[i], live), executor_state_name(EXECUTOR_LOST)) == 0)
             continue;
@@ -80,14 +80,12 @@ static void rows_tell(struct api *api, void *out)
 static void tell_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;
-    struct arena arena = { 0 };
-    struct executor_rows rows = { 0 };
+    struct executor_rows none = { 0 };
     loop_arm(api->config.loop, timer, loop_now(api->config.loop) + TELL_MS);
-    if (api->polls.n > 0 && chore_begin(api, api->executor_register.chore))
-        return;
-    if (api->polls.n == 0 || rows_read(api, &arena, &rows))
-        rows_tell(api, &rows);
-    arena_release(&arena);
+    if (api->polls.n > 0)
+        chore_run(api, api->executor_register.chore);
+    else
+        rows_tell(api, &none);
 }
 
 static bool is_advised(struct api *api)

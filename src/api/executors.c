@@ -57,43 +57,33 @@ static void kinds_read(struct json_reader *reader, struct executor *out)
     }
 }
 
-static void name_read(struct json_reader *reader, const char *field, bool required, struct str *out)
-{
-    struct err fault = { 0 };
-    if (json_read_str(reader, field, TEXT_MAX, out)) {
-        if (!name_check_new(*out, strcmp(field, "name") == 0 ? "executor" : field, &fault))
-            err_item(reader->err, ERR_invalid, json_read_path(reader, field), "%s", fault.text);
-    } else if (required && json_read_any(reader, field) == NULL) {
-        err_item(reader->err, ERR_invalid, json_read_path(reader, field), "'%s' is required", field);
-    }
-}
-
-static void executor_registered(struct call *call)
+static bool executor_registered(struct call *call)
 {
     executor_poll_of(call->api, call->command.out.reg.id)->last_ms = loop_now(call->api->config.loop);
-    ANSWER_CALL(call->command.status != 0 ? call->command.status : 201, ANSWER_Registration);
+    ANSWER_RETURN(call->command.status != 0 ? call->command.status : 201, ANSWER_Registration);
 }
 
-void serve_executors_create(struct call *call)
+bool serve_executors_create(struct call *call)
 {
     struct json_reader reader;
     struct executor *executor = &call->command.in.reg.executor;
     if (!call_idempotency(call) || !call_object(call, &reader))
-        return;
+        return false;
     *executor = (struct executor){ .slots = 1, .state = EXECUTOR_ACTIVE };
-    name_read(&reader, "name", true, &executor->name);
+    if (json_read_need(&reader, "name", ""))
+        call_name(&reader, "name", "executor", TEXT_MAX, name_check_new, &executor->name);
     json_read_i64(&reader, "slots", 0, SLOTS_MAX, &executor->slots);
     labels_read(&reader, executor);
-    name_read(&reader, "zone", false, &executor->zone);
+    call_name(&reader, "zone", "zone", TEXT_MAX, name_check_new, &executor->zone);
     kinds_read(&reader, executor);
     json_read_str(&reader, "host", TEXT_MAX, &executor->host);
     json_read_str(&reader, "version", TEXT_MAX, &executor->version);
     json_read_str(&reader, "instance", TEXT_MAX, &executor->instance);
     json_read_str(&reader, "memory", TEXT_MAX, &call->command.in.reg.memory);
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     call->command.kind = CMD_REGISTER;
-    call_submit(call, executor_registered);
+    return call_submit(call, executor_registered);
 }
 
 bool executor_is_own(const struct call *call, const struct executor *executor)
@@ -150,19 +140,6 @@ struct executor *executor_find(struct call *call)
     return NULL;
 }
 
-const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id)
-{
-    size_t low = 0, high = n;
-    while (low < high) { /* by id, as engine_executors gives them */
-        size_t mid = low + (high - low) / 2;
-        if (live[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < n && live[low].id == id ? &live[low] : NULL;
-}
-
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live)
 {
     const struct executor_poll *poll = map_find(&api->polls, (uint64_t)executor->id);
@@ -203,79 +180,64 @@ static void executor_render(struct call *call, struct json *json, const struct e
     render_executor(json, executor, live, executor_state_now(call->api, executor, live));
 }
 
-static void executors_render(struct call *call)
+static bool executors_render(struct call *call)
 {
     const struct executors_page *read = call->state;
     bool more = read->n == read->page.limit;
     size_t n = read->n - more;
     struct str next = more ? call_cursor(call, read->rows[n - 1]->id) : (struct str){ 0 };
-    ANSWER_CALL(200, ANSWER_ExecutorList);
+    ANSWER_RETURN(200, ANSWER_ExecutorList);
 }
 
-void serve_executors_list(struct call *call)
+bool serve_executors_list(struct call *call)
 {
     struct executors_page *read = ARENA_NEW(&call->arena, struct executors_page);
     *read = (struct executors_page){ 0 };
     if (!call_page(call, 0, &read->page))
-        return;
+        return false;
     struct list_page whose = executors_page_of(call);
     read->page.all = whose.all;
     read->page.tenant = whose.tenant;
     call->state = read;
-    call_read(call, executors_read, executors_render);
+    return call_read(call, executors_read, executors_render);
 }
 
-static void executor_answer(struct call *call)
+static bool executor_answer(struct call *call)
 {
     struct json json = json_to(&call->out);
     executor_render(call, &json, call->state);
-    call_answer(call, 200);
+    return call_answer(call, 200);
 }
 
-void serve_executors_get(struct call *call)
+bool serve_executors_get(struct call *call)
 {
-    struct executor *executor = executor_find(call);
-    if (executor == NULL)
-        return;
-    call->state = executor;
-    call_on_loop(call, executor_answer);
+    if (call_moved(call, serve_executors_get)) /* after a command it comes here from the loop */
+        return true;
+    call->state = executor_find(call);
+    if (call->state == NULL)
+        return false;
+    return call_on_loop(call, executor_answer);
 }
 
-static void state_changed(struct call *call)
-{
-    call_on_thread(call, serve_executors_get);
-}
-
-static void state_command(struct call *call, enum executor_state state)
+static bool state_command(struct call *call, enum executor_state state)
 {
     struct json_reader reader;
     struct command *command = &call->command;
     const struct executor *executor = executor_find(call);
     if (executor == NULL || !call_object_or_nothing(call, &reader))
-        return;
+        return false;
     call->arg = str_dup(&call->arena, call->arg); /* the request's text may be gone when the command is done */
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.executor_state.reason);
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     if (executor->tenant.len > 0)
         call->actor.tenant = str_dup(&call->arena, executor->tenant); /* the site's admin: it is visible */
     command->kind = CMD_EXECUTOR_STATE;
     command->in.executor_state.executor = executor->id;
     command->in.executor_state.state = state;
-    call_submit(call, state_changed);
+    return call_submit(call, serve_executors_get);
 }
 
-void serve_executors_pause(struct call *call)
-{
-    state_command(call, EXECUTOR_PAUSED);
-}
-
-void serve_executors_resume(struct call *call)
-{
-    state_command(call, EXECUTOR_ACTIVE);
-}
-
-void serve_executors_drain(struct call *call)
-{
-    state_command(call, EXECUTOR_DRAINING);
-}
+HANDLER_OF(serve_executors_pause, state_command, EXECUTOR_PAUSED)
+HANDLER_OF(serve_executors_resume, state_command, EXECUTOR_ACTIVE)
+HANDLER_OF(serve_executors_drain, state_command, EXECUTOR_DRAINING)

@@ -254,8 +254,9 @@ static bool slot_collect(
             out->holders[out->n_holders++] = holder_text(call, users[i].task);
     if (!reader_hold_users(reader, &call->arena, HOLD_slot, out->slot.id, AHEAD_MAX, &users, &n, &call->err))
         return false;
-    for (size_t i = 0; i < n && users[i].rank < rank; i++)
-        out->ahead += !doomed_has(doomed, users[i].task) &&
+    /* by rank, then by number: two servers may give one rank at the same moment */
+    for (size_t i = 0; i < n && users[i].rank <= rank; i++)
+        out->ahead += (users[i].rank < rank || users[i].task < facts->task.id) && !doomed_has(doomed, users[i].task) &&
                       !(out->ahead <= SLOT_REACH_MAX && gives_way(call, facts, users[i].task));
     return true;
 }
@@ -326,10 +327,7 @@ static bool executors_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
-static void condition_render(struct json *json, const struct why_condition *condition)
-{
-    ANSWER_WRITE(ANSWER_Condition);
-}
+RENDERER(condition_render, Condition, struct json *json, const struct why_condition *condition)
 
 static void why_render(struct call *call, const struct task *task, const struct task_view *view, const struct why *why)
 {
@@ -340,24 +338,22 @@ static void why_render(struct call *call, const struct task *task, const struct 
     ANSWER_WRITE(ANSWER_Why);
 }
 
-void serve_tasks_why(struct call *call)
+bool serve_tasks_why(struct call *call)
 {
     struct task_view view;
     if (!call_task_view(call, &view))
-        return;
+        return false;
     struct why_facts facts = {
         .task = view.task, .lane_name = view.lane_name, .ready_ahead = -1, .now = clock_wall_ms()
     };
     preds_collect(call, &view, &facts);
     if (!untold_collect(call, &facts) || !gap_collect(call, &facts) || !lanes_collect(call, &facts) ||
-        !holds_collect(call, &facts) || !executors_collect(call, &facts)) {
-        call_problem(call);
-        return;
-    }
+        !holds_collect(call, &facts) || !executors_collect(call, &facts))
+        return call_problem(call);
     struct why why;
     why_explain(&facts, &call->arena, &why);
     why_render(call, &facts.task, &view, &why);
-    call_answer(call, 200);
+    return call_answer(call, 200);
 }
 
 struct graph_edge {
@@ -417,10 +413,7 @@ static bool graph_expand(struct call *call, struct graph *graph, const struct ed
     return true;
 }
 
-static void graph_task_render(struct call *call, struct json *json, const struct edge_view *task)
-{
-    ANSWER_WRITE(ANSWER_GraphTask);
-}
+RENDERER(graph_task_render, GraphTask, struct call *call, struct json *json, const struct edge_view *task)
 
 static void graph_edge_render(struct json *json, const struct graph_edge *edge)
 {
@@ -446,11 +439,11 @@ static void graph_step(struct loop_timer *timer)
         call_problem(call);
 }
 
-void serve_tasks_graph(struct call *call)
+bool serve_tasks_graph(struct call *call)
 {
     struct task_view view;
     if (!call_task_view(call, &view))
-        return;
+        return false;
     struct graph *graph = ARENA_NEW(&call->arena, struct graph);
     graph->timer.due = graph_step;
     graph->timer.owner = call;
@@ -467,4 +460,5 @@ void serve_tasks_graph(struct call *call)
         .finished = view.task.finished };
     graph_meet(call, graph, &self);
     graph_step(&graph->timer);
+    return true;
 }

@@ -23,10 +23,16 @@ struct finish_read {
     struct err *err;
     struct str path;
     struct finish_item *out;
-    int64_t task; /* named by the report */
     struct str fence;
     bool fenced, fence_good;
     const struct doc_node *artifacts;
+};
+
+struct field {
+    struct str name; /* NUL-terminated */
+    void (*read)(struct finish_read *r, const struct field *field, const struct doc_node *value);
+    int64_t min, max; /* of a number, or the bytes of a text */
+    size_t member;    /* of struct finish_item: where a number goes */
 };
 
 static struct str path_of(struct finish_read *r, const char *name)
@@ -34,30 +40,31 @@ static struct str path_of(struct finish_read *r, const char *name)
     return json_pointer_add(r->arena, r->path, str_of(name));
 }
 
-static void number_read(
-    struct finish_read *r, const char *name, const struct doc_node *value, int64_t min, int64_t max, int64_t *out)
+static void read_number(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
+    const char *name = field->name.ptr;
     int64_t n;
     if (!node_is_whole(value, &n))
         err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a whole number, not %s", name, json_found(value));
-    else if (n < min || n > max)
+    else if (n < field->min || n > field->max)
         err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be from %lld to %lld, not %lld", name,
-            (long long)min, (long long)max, (long long)n);
+            (long long)field->min, (long long)field->max, (long long)n);
     else
-        *out = n;
+        *(int64_t *)(void *)((char *)r->out + field->member) = n;
 }
 
-static bool text_read(
-    struct finish_read *r, const char *name, const struct doc_node *value, size_t len_max, struct str *out)
+static bool text_read(struct finish_read *r, const struct field *field, const struct doc_node *value, struct str *out)
 {
+    const char *name = field->name.ptr;
     struct str text;
     if (!node_is_text(value, &text))
         return err_item(
             r->err, ERR_invalid, path_of(r, name), "'%s' must be a string, not %s", name, json_found(value));
     if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
         return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must not contain a NUL character", name);
-    if (text.len > len_max)
-        return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' is longer than %zu bytes", name, len_max);
+    if (text.len > (size_t)field->max)
+        return err_item(
+            r->err, ERR_invalid, path_of(r, name), "'%s' is longer than %lld bytes", name, (long long)field->max);
     *out = text;
     return true;
 }
@@ -69,9 +76,9 @@ static int pair_compare(const void *a, const void *b)
 }
 
 /* read_outputs: as text with sorted names, so that the same outputs are the same text. */
-static void read_outputs(struct finish_read *r, const struct doc_node *value)
+static void read_outputs(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
-    struct str path = path_of(r, "outputs"), text;
+    struct str path = path_of(r, field->name.ptr), text;
     if (value->kind != NODE_MAPPING || value->n > OUTPUTS_MAX) {
         err_item(r->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
         return;
@@ -101,10 +108,10 @@ static void read_outputs(struct finish_read *r, const struct doc_node *value)
     buf_release(&out);
 }
 
-static void read_log(struct finish_read *r, const struct doc_node *value)
+static void read_log(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
     struct str text;
-    if (!text_read(r, "log", value, sodium_base64_ENCODED_LEN(LOG_TAIL_MAX, sodium_base64_VARIANT_ORIGINAL), &text))
+    if (!text_read(r, field, value, &text))
         return;
     unsigned char *bytes = arena_alloc(r->arena, text.len + 1);
     size_t n = 0;
@@ -116,10 +123,10 @@ static void read_log(struct finish_read *r, const struct doc_node *value)
         r->out->log = (struct str){ (const char *)bytes, n };
 }
 
-static void read_outcome(struct finish_read *r, const struct doc_node *value)
+static void read_outcome(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
     struct str text;
-    if (!text_read(r, "outcome", value, 40, &text))
+    if (!text_read(r, field, value, &text))
         return;
     r->out->outcome = outcome_find(text);
     if (r->out->outcome == OUTCOME_none)
@@ -130,13 +137,14 @@ static void read_outcome(struct finish_read *r, const struct doc_node *value)
 }
 
 /* read_time: a time of the executor's clock: only its form is checked; the server's clock counts. */
-static void read_time(struct finish_read *r, const char *name, const struct doc_node *value)
+static void read_time(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
     struct str text;
     int64_t when;
-    if (text_read(r, name, value, 64, &text) && !when_parse(text, &when))
-        err_item(r->err, ERR_invalid, path_of(r, name),
-            "'%s' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"", name, STR_ARG(text));
+    if (text_read(r, field, value, &text) && !when_parse(text, &when))
+        err_item(r->err, ERR_invalid, path_of(r, field->name.ptr),
+            "'%s' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"", field->name.ptr,
+            STR_ARG(text));
 }
 
 static bool reason_good(struct str reason)
@@ -158,70 +166,27 @@ static void meaning_hash(struct finish_item *item)
     crypto_generichash_final(&state, item->hash, sizeof item->hash);
 }
 
-static void read_task(struct finish_read *r, const struct doc_node *value)
-{
-    number_read(r, "task", value, 1, INT64_MAX, &r->task);
-}
-
-static void read_fence(struct finish_read *r, const struct doc_node *value)
+static void read_fence(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
     r->fenced = true;
-    r->fence_good = text_read(r, "fence", value, FENCE_BYTES_MAX, &r->fence);
+    r->fence_good = text_read(r, field, value, &r->fence);
 }
 
-static void read_exit(struct finish_read *r, const struct doc_node *value)
+static void read_artifacts(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
-    number_read(r, "exit", value, 0, 255, &r->out->exit);
-}
-
-static void read_signal(struct finish_read *r, const struct doc_node *value)
-{
-    number_read(r, "signal", value, 1, 64, &r->out->signal);
-}
-
-static void read_artifacts(struct finish_read *r, const struct doc_node *value)
-{
+    (void)field;
     r->artifacts = value;
 }
 
-static void read_reason(struct finish_read *r, const struct doc_node *value)
+static void read_reason(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
     struct str text;
-    if (!text_read(r, "reason", value, REASON_MAX, &text))
+    if (!text_read(r, field, value, &text))
         return;
     if (!reason_good(text))
         err_item(r->err, ERR_invalid, path_of(r, "reason"), "'reason' must not have control characters");
     r->out->reason = str_dup(r->arena, text);
 }
-
-static void read_log_bytes(struct finish_read *r, const struct doc_node *value)
-{
-    number_read(r, "log_bytes", value, 0, LOG_BYTES_MAX, &r->out->log_bytes);
-}
-
-static void read_log_offset(struct finish_read *r, const struct doc_node *value)
-{
-    number_read(r, "log_offset", value, 0, LOG_BYTES_MAX, &r->out->log_offset);
-}
-
-static void read_started(struct finish_read *r, const struct doc_node *value)
-{
-    read_time(r, "started", value);
-}
-
-static void read_finished(struct finish_read *r, const struct doc_node *value)
-{
-    read_time(r, "finished", value);
-}
-
-struct field {
-    struct str name;
-    void (*read)(struct finish_read *r, const struct doc_node *value);
-};
-#define FIELD(name) \
-    { \
-        { #name, sizeof #name - 1 }, read_##name \
-    }
 
 static void field_unknown(struct finish_read *r, struct str name, const struct field *fields, size_t n)
 {
@@ -247,43 +212,64 @@ static void fields_read(struct finish_read *r, const struct doc_node *object, co
         if (k == n)
             field_unknown(r, name, fields, n);
         else if (!node_is_null(value))
-            fields[k].read(r, value);
+            fields[k].read(r, &fields[k], value);
     }
 }
 
-static void read_cpu_ms(struct finish_read *r, const struct doc_node *value)
-{
-    number_read(r, "cpu_ms", value, 0, USAGE_MAX, &r->out->cpu_ms);
-}
+#define STRING(name) \
+    { \
+#name, sizeof #name - 1 \
+    }
+#define NUMBER(name, min, max) \
+    { \
+        STRING(name), read_number, min, max, offsetof(struct finish_item, name) \
+    }
+#define TEXT(name, read, max) \
+    { \
+        STRING(name), read, 0, max, 0 \
+    }
+#define OTHER(name) \
+    { \
+        STRING(name), read_##name, 0, 0, 0 \
+    }
+enum { LOG_TEXT_MAX = sodium_base64_ENCODED_LEN(LOG_TAIL_MAX, sodium_base64_VARIANT_ORIGINAL) };
 
-static void read_max_rss_bytes(struct finish_read *r, const struct doc_node *value)
-{
-    number_read(r, "max_rss_bytes", value, 0, USAGE_MAX, &r->out->max_rss_bytes);
-}
+static const struct field usage_fields[] = { NUMBER(cpu_ms, 0, USAGE_MAX), NUMBER(max_rss_bytes, 0, USAGE_MAX) };
 
-static const struct field usage_fields[] = { FIELD(cpu_ms), FIELD(max_rss_bytes) };
-
-static void read_usage(struct finish_read *r, const struct doc_node *value)
+static void read_usage(struct finish_read *r, const struct field *field, const struct doc_node *value)
 {
     struct str outside = r->path;
     if (value->kind != NODE_MAPPING) {
         err_item(r->err, ERR_invalid, path_of(r, "usage"), "'usage' must be an object, not %s", json_found(value));
         return;
     }
-    r->path = path_of(r, "usage");
+    r->path = path_of(r, field->name.ptr);
     fields_read(r, value, usage_fields, sizeof usage_fields / sizeof usage_fields[0]);
     r->path = outside;
 }
 
-static const struct field finish_fields[] = { FIELD(task), FIELD(fence), FIELD(exit), FIELD(usage), FIELD(log_bytes),
-    FIELD(signal), FIELD(outcome), FIELD(outputs), FIELD(artifacts), FIELD(reason), FIELD(log_offset), FIELD(log),
-    FIELD(started), FIELD(finished) };
+static const struct field finish_fields[] = {
+    NUMBER(task, 1, INT64_MAX),
+    TEXT(fence, read_fence, FENCE_BYTES_MAX),
+    NUMBER(exit, 0, 255),
+    OTHER(usage),
+    NUMBER(log_bytes, 0, LOG_BYTES_MAX),
+    NUMBER(signal, 1, 64),
+    TEXT(outcome, read_outcome, 40),
+    OTHER(outputs),
+    OTHER(artifacts),
+    TEXT(reason, read_reason, REASON_MAX),
+    NUMBER(log_offset, 0, LOG_BYTES_MAX),
+    TEXT(log, read_log, LOG_TEXT_MAX),
+    TEXT(started, read_time, 64),
+    TEXT(finished, read_time, 64),
+};
 
 /* fence_settle: which grant the report is about. `task`: the one that the address names; 0: any. */
 static void fence_settle(struct finish_read *r, int64_t task)
 {
     struct finish_item *out = r->out;
-    int64_t given = r->task > 0 ? r->task : task;
+    int64_t given = out->task > 0 ? out->task : task; /* the one that the report names, if it does */
     out->task = given;
     if (!r->fenced)
         err_item(r->err, ERR_invalid, path_of(r, "fence"), "'fence' is required");
@@ -317,6 +303,7 @@ bool finish_read(const struct fence_key *key, struct arena *arena, const struct 
                    ? err_item(err, ERR_invalid, path, "the document must be an object, not %s", json_found(value))
                    : err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s",
                          STR_ARG(str_sub(path, 1, path.len)), json_found(value));
+    out->task = 0;
     fields_read(&r, value, finish_fields, sizeof finish_fields / sizeof finish_fields[0]);
     fence_settle(&r, task);
     if (r.artifacts != NULL)
@@ -347,88 +334,73 @@ bool finish_read_list(const struct fence_key *key, struct arena *arena, const st
     return true;
 }
 
-void render_finish(struct json *json, const struct finish_item *item)
-{
-    ANSWER_WRITE(ANSWER_FinishResult);
-}
+RENDERER_SHARED(render_finish, FinishResult, struct json *json, const struct finish_item *item)
 
-static void task_finished(struct call *call)
+static bool task_finished(struct call *call)
 {
     const struct finish_item *item = &call->command.in.finish.items[0];
     uploads_ended(call->api, item, 1);
-    if (item->code != ERR_none) {
-        call_refuse(call, item->code, "%s", err_title(item->code));
-        return;
-    }
-    ANSWER_CALL(200, ANSWER_FinishResult);
+    if (item->code != ERR_none)
+        return call_refuse(call, item->code, "%s", err_title(item->code));
+    ANSWER_RETURN(200, ANSWER_FinishResult);
 }
 
-static void task_finish(struct call *call)
-{
-    call_submit(call, task_finished);
-}
-
-static void finish_prove(struct call *call)
-{
-    artifacts_prove(call, call->command.in.finish.items, 1, task_finish);
-}
-
-static void finish_begin(struct call *call)
-{
-    int64_t task;
-    struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
-    if (!call_task_of_executor(call, &task) || !call_json(call))
-        return;
-    bool good = finish_read(&call->api->fence_key, &call->arena, call->body, (struct str){ 0 }, task, item, &call->err);
-    bool stray = good && item->fence.grant == 0; /* of no grant: there is no such task, or it is stale */
-    if (stray && call_moved(call, finish_begin))
-        return;
-    if (!good || (stray && !grant_check(call, item->fence))) {
-        call_problem(call);
-        return;
-    }
-    call->command.kind = CMD_FINISH;
-    call->command.in.finish.items = item;
-    call->command.in.finish.n_items = 1;
-    call_on_loop(call, finish_prove);
-}
-
-/* Of a task that is named by its id, of the tenant `default`, nothing is read. */
-void serve_tasks_finish(struct call *call)
-{
-    int64_t id;
-    if (str_to_i64(call->arg, &id) && str_eqz(call->actor.tenant, TENANT_DEFAULT))
-        finish_begin(call);
-    else
-        call_on_thread(call, finish_begin);
-}
-
-static void finishes_done(struct call *call)
+static bool finishes_done(struct call *call)
 {
     const struct finish_item *items = call->command.in.finish.items;
     size_t n = call->command.in.finish.n_items;
     uploads_ended(call->api, items, n);
-    ANSWER_CALL(200, ANSWER_FinishResults);
+    ANSWER_RETURN(200, ANSWER_FinishResults);
 }
 
-static void finishes_submit(struct call *call)
+/* finish_submit: of one task, which the address names, or of many. */
+static bool finish_submit(struct call *call)
 {
-    call_submit(call, finishes_done);
+    return call_submit(call, call->arg.len > 0 ? task_finished : finishes_done);
 }
 
-void serve_finishes_create(struct call *call)
+static bool finish_prove(struct call *call)
+{
+    return artifacts_prove(call, call->command.in.finish.items, call->command.in.finish.n_items, finish_submit);
+}
+
+static bool finish_begin(struct call *call)
+{
+    int64_t task;
+    struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
+    if (!call_task_of_executor(call, &task) || !call_json(call))
+        return false;
+    bool good = finish_read(&call->api->fence_key, &call->arena, call->body, (struct str){ 0 }, task, item, &call->err);
+    bool stray = good && item->fence.grant == 0; /* of no grant: there is no such task, or it is stale */
+    if (stray && call_moved(call, finish_begin))
+        return true;
+    if (!good || (stray && !grant_check(call, item->fence)))
+        return call_problem(call);
+    call->command.kind = CMD_FINISH;
+    call->command.in.finish.items = item;
+    call->command.in.finish.n_items = 1;
+    return call_on_loop(call, finish_prove);
+}
+
+/* Of a task that is named by its id, of the tenant `default`, nothing is read. */
+bool serve_tasks_finish(struct call *call)
+{
+    int64_t id;
+    if (str_to_i64(call->arg, &id) && str_eqz(call->actor.tenant, TENANT_DEFAULT))
+        return finish_begin(call);
+    return call_on_thread(call, finish_begin);
+}
+
+bool serve_finishes_create(struct call *call)
 {
     struct json_reader reader;
     call->command.kind = CMD_FINISH;
     struct finish_item **list = &call->command.in.finish.items;
     size_t *n = &call->command.in.finish.n_items;
     if (!call_object(call, &reader))
-        return;
-    const struct doc_node *items = json_read_any(&reader, "items");
-    if (items == NULL)
-        err_item(&call->err, ERR_invalid, STR("/items"), "'items' is required");
-    else
-        finish_read_list(&call->api->fence_key, &call->arena, items, STR("/items"), list, n, &call->err);
-    if (call_read_done(call, &reader))
-        artifacts_prove(call, call->command.in.finish.items, call->command.in.finish.n_items, finishes_submit);
+        return false;
+    if (json_read_need(&reader, "items", ""))
+        finish_read_list(
+            &call->api->fence_key, &call->arena, json_read_any(&reader, "items"), STR("/items"), list, n, &call->err);
+    return call_read_done(call, &reader) && finish_prove(call);
 }

@@ -44,11 +44,8 @@ struct job_token_text job_token_format(const struct api *api, const char *sealed
 static struct str job_tenant(struct call *call, int64_t task)
 {
     struct task row;
-    bool found = false;
-    struct err ignored = { .code = ERR_none };
-    if (!reader_row(call->api->config.reader, &call->arena, task, &row, &found, &ignored) || !found)
-        return (struct str){ 0 };
-    return str_dup(&call->arena, lane_tenant_of(call->api, row.lane));
+    bool found = task_row(call->api, &call->arena, task, &row);
+    return found ? str_dup(&call->arena, lane_tenant_of(call->api, row.lane)) : (struct str){ 0 };
 }
 
 bool job_token_is(const struct api *api, struct str text, struct fence *out)
@@ -127,11 +124,9 @@ static bool own_or_needed(const struct call *call)
 static bool own_archive(const struct call *call)
 {
     struct arena arena = { 0 };
-    struct err ignored = { .code = ERR_none };
     struct task row;
-    bool found = false;
     enum lane_kind kind = LANE_QUEUE;
-    bool own = reader_row(call->api->config.reader, &arena, call->job, &row, &found, &ignored) && found &&
+    bool own = task_row(call->api, &arena, call->job, &row) &&
                str_eq(lane_name_of(call->api, row.lane, &kind), call->arg) && kind == LANE_ARCHIVE;
     arena_release(&arena);
     return own;

@@ -89,7 +89,7 @@ bool fence_param(struct call *call, int64_t task, struct fence *out)
     return true;
 }
 
-static void log_appended(struct call *call)
+static bool log_appended(struct call *call)
 {
     struct api *api = call->api;
     const struct log_appended *appended = call->state;
@@ -99,35 +99,45 @@ static void log_appended(struct call *call)
     int64_t task = appended->task;
     call_answer(call, 200);
     logs_wake_followers(api, task);
+    return true;
 }
 
-void serve_logs_post(struct call *call)
+/* runs_still: an attempt that is given up between the look before an append and the append may be counted without these
+ * bytes, so it is looked at once more. Not on a shared store: there the log store looks, when it has stored them. */
+static bool runs_still(struct call *call, int64_t task, enum task_state before)
+{
+    enum task_state state = before;
+    int64_t newest;
+    bool found;
+    struct err ignored = { 0 };
+    if (before == STATE_X && !reader_is_shared(call->api->config.reader))
+        (void)reader_grant(call->api->config.reader, task, &newest, &state, &found, &ignored);
+    return state == STATE_X;
+}
+
+bool serve_logs_post(struct call *call)
 {
     int64_t offset = -1;
     struct fence fence;
     struct log_appended *appended = ARENA_NEW(&call->arena, struct log_appended);
     if (!call_task_of_executor(call, &appended->task))
-        return;
+        return false;
     bool good = fence_param(call, appended->task, &fence) && call_param_i64(call, "offset", 0, INT64_MAX, &offset);
     if (good && offset < 0)
         good = err_item(&call->err, ERR_bad_request, STR("offset"), "the query parameter 'offset' is required");
     enum task_state state = STATE_NONE;
     if (!good || !grant_state(call, fence, &state) ||
         !logs_append(call->api->config.logs, appended->task, fence.grant, offset, call->request->body,
-            &appended->position, &call->err)) {
-        call_problem(call);
-        return;
-    }
+            &appended->position, &call->err))
+        return call_problem(call);
     call->state = appended;
-    if (state == STATE_X) {
-        call_on_loop(call, log_appended);
-        return;
-    }
+    if (runs_still(call, appended->task, state))
+        return call_on_loop(call, log_appended);
     call->command.kind = CMD_LOG_GROWN; /* it may never report an end, at which its bytes would be counted */
     call->command.in.log.task = appended->task;
     call->command.in.log.grant = fence.grant;
     call->command.in.log.bytes = appended->position.stored;
-    call_submit(call, log_appended);
+    return call_submit(call, log_appended);
 }
 
 static void stream_released(struct call *call)
@@ -286,13 +296,13 @@ static bool small_read(struct log_stream *stream, int64_t total)
     return true;
 }
 
-static void small_answer(struct call *call)
+static bool small_answer(struct call *call)
 {
     const struct log_stream *stream = call->state;
     struct i64_text count = i64_format(stream->missing);
     const char *const headers[] = { "X-Content-Type-Options", "nosniff",
         stream->missing > 0 ? "Weir-Log-Missing" : NULL, count.z, NULL };
-    call_answer_as(call, 200, "application/octet-stream", buf_str(&call->out), headers);
+    return call_answer_as(call, 200, "application/octet-stream", buf_str(&call->out), headers);
 }
 
 /* check_later: chunks that come to another server of a shared store wake nobody here. */
@@ -302,27 +312,28 @@ static void check_later(struct api *api)
         loop_arm(api->config.loop, &api->log_check, loop_now(api->config.loop) + SHARED_CHECK_MS);
 }
 
-static void stream_open(struct call *call)
+static bool stream_open(struct call *call)
 {
     struct log_stream *stream = call->state;
     if (stream->missing > 0)
         http_stream_header(call->request, "Weir-Log-Missing", i64_format(stream->missing).z);
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
     if (!stream_begin(&stream->base, 200, "application/octet-stream"))
-        return;
+        return true; /* a HEAD: that was all */
     if (stream->base.follow) {
         list_append(&call->api->log_followers, &stream->node);
         check_later(call->api);
     }
     stream_wake(&stream->base);
+    return true;
 }
 
-void serve_logs_get(struct call *call)
+bool serve_logs_get(struct call *call)
 {
     struct task_view view;
     int64_t attempt = 0, offset = 0, tail = -1, total = 0;
     if (!call_task_view(call, &view))
-        return;
+        return false;
     struct log_stream *stream = ARENA_NEW(&call->arena, struct log_stream);
     stream->base = (struct stream){ .call = call, .read = step_read, .pending_max = PENDING_MAX };
     stream->task = view.task.id;
@@ -333,32 +344,25 @@ void serve_logs_get(struct call *call)
     buf_init(&stream->base.out, 2 * PIECE_BYTES);
     call->state = stream;
     call->on_release = stream_released;
-    if (call->err.code != ERR_none || !attempt_find(call, &view, attempt, stream) || !total_bytes(stream, &total)) {
-        call_problem(call);
-        return;
-    }
+    if (call->err.code != ERR_none || !attempt_find(call, &view, attempt, stream) || !total_bytes(stream, &total))
+        return call_problem(call);
     stream->offset = offset;
     if (tail >= 0 && total - tail > offset)
         stream->offset = total - tail;
-    if ((view.task.marks & MARK_PRUNED) && total == 0 && stream->wrote > 0) {
-        call_refuse(call, ERR_not_found,
+    if ((view.task.marks & MARK_PRUNED) && total == 0 && stream->wrote > 0)
+        return call_refuse(call, ERR_not_found,
             "the log of this task, %lld bytes, is gone: retention let it go; what the task was and how it ended is "
             "kept",
             (long long)stream->wrote);
-        return;
-    }
     stream->missing = missing_bytes(stream, total);
-    if (stream->missing > 0 && missing_asked(stream, total)) {
-        call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on",
+    if (stream->missing > 0 && missing_asked(stream, total))
+        return call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on",
             (long long)stream->missing, (long long)stream->wrote, (long long)total);
-        return;
-    }
     bool small = small_read(stream, total);
     /* before the answer begins: it may have to be another one */
     if (call->err.code != ERR_none || (!small && !piece_read(stream)))
-        call_problem(call);
-    else
-        call_on_loop(call, small ? small_answer : stream_open);
+        return call_problem(call);
+    return call_on_loop(call, small ? small_answer : stream_open);
 }
 
 void logs_wake_followers(struct api *api, int64_t task)

@@ -94,14 +94,18 @@ bool tenant_has_lanes(struct api *api, struct str tenant)
     return tenant_lanes_known(api, tenant);
 }
 
+bool task_row(struct api *api, struct arena *arena, int64_t task, struct task *out)
+{
+    struct err ignored = { .code = ERR_none };
+    bool found = false;
+    return reader_row(api->config.reader, arena, task, out, &found, &ignored) && found;
+}
+
 bool task_is_foreign(struct api *api, int64_t task, struct str tenant)
 {
     struct arena arena = { 0 };
-    struct err err = { 0 };
     struct task row;
-    bool found = false;
-    bool own = reader_row(api->config.reader, &arena, task, &row, &found, &err) && found &&
-               str_eq(lane_tenant_of(api, row.lane), tenant);
+    bool own = task_row(api, &arena, task, &row) && str_eq(lane_tenant_of(api, row.lane), tenant);
     arena_release(&arena);
     return !own;
 }
@@ -166,12 +170,11 @@ static void keys_forget(struct api *api)
 static void key_read(struct api *api, struct buf *out, int64_t task)
 {
     struct arena arena = { 0 };
-    struct err err = { 0 };
     struct task row;
-    bool found = false;
     size_t from = out->len;
     enum lane_kind kind = LANE_QUEUE;
-    if (reader_row(api->config.reader, &arena, task, &row, &found, &err) && found) {
+    bool found = task_row(api, &arena, task, &row);
+    if (found) {
         struct str lane = lane_name_of(api, row.lane, &kind);
         key_add_task(out, lane, kind, &row);
     } else {

@@ -49,10 +49,7 @@ static void node_warnings(struct call *call, struct json *json, const struct nod
     json_array_end(json);
 }
 
-static void node_render(struct call *call, struct json *json, const struct node *node)
-{
-    ANSWER_WRITE(ANSWER_Node);
-}
+RENDERER(node_render, Node, struct call *call, struct json *json, const struct node *node)
 
 /* load_now: of this machine; of servers that share a store as its row says it, so that all of them say the same. */
 static double load_now(const struct server_row *row)
@@ -200,12 +197,12 @@ static void nodes_render(struct call *call, struct json *json, const struct node
     json_array_end(json);
 }
 
-static void nodes_show(struct call *call)
+static bool nodes_show(struct call *call)
 {
     const struct nodes_page *read = call->state;
     struct str next = nodes_next(call, read);
     servers_take(call->api, read->all, read->n_stored);
-    ANSWER_CALL(200, ANSWER_NodeList);
+    ANSWER_RETURN(200, ANSWER_NodeList);
 }
 
 static bool cursor_read(struct call *call, struct nodes_page *read)
@@ -221,16 +218,14 @@ static bool cursor_read(struct call *call, struct nodes_page *read)
     return call_param_i64(call, "cursor", 0, INT64_MAX, &read->executors.from);
 }
 
-void serve_nodes_list(struct call *call)
+bool serve_nodes_list(struct call *call)
 {
     struct nodes_page *read = ARENA_NEW(&call->arena, struct nodes_page);
     int64_t limit = PAGE_MAX;
     *read = (struct nodes_page){ .executors = executors_page_of(call) };
-    if (!call_param_limit(call, PAGE_MAX, &limit) || !cursor_read(call, read)) {
-        call_problem(call);
-        return;
-    }
+    if (!call_param_limit(call, PAGE_MAX, &limit) || !cursor_read(call, read))
+        return call_problem(call);
     read->limit = (size_t)limit;
     call->state = read;
-    call_read(call, nodes_read, nodes_show);
+    return call_read(call, nodes_read, nodes_show);
 }

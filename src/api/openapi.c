@@ -160,17 +160,6 @@ static const struct {
     { "tail", "{\"type\":\"integer\",\"minimum\":0}" },
 };
 
-static void schema_ref(struct json *json, const char *name)
-{
-    char ref[100] = "#/components/schemas/";
-    size_t used = strlen(ref), len = strlen(name);
-    ASSERT(used + len < sizeof ref);
-    memcpy(ref + used, name, len + 1);
-    json_object_begin(json);
-    json_put_z(json, "$ref", ref);
-    json_object_end(json);
-}
-
 static const char *media_of(const char *schema)
 {
     return strcmp(schema, "Bytes") == 0   ? "application/octet-stream"
@@ -181,14 +170,12 @@ static const char *media_of(const char *schema)
 
 static void content(struct json *json, const char *media, const char *schema)
 {
+    struct buf text;
+    buf_init(&text, KIB);
+    buf_addf(&text, "{\"%s\":{\"schema\":{\"$ref\":\"#/components/schemas/%s\"}}}", media, schema);
     json_key(json, "content");
-    json_object_begin(json);
-    json_key(json, media);
-    json_object_begin(json);
-    json_key(json, "schema");
-    schema_ref(json, schema);
-    json_object_end(json);
-    json_object_end(json);
+    json_raw(json, buf_str(&text));
+    buf_release(&text);
 }
 
 static void parameter(struct json *json, struct str name, const char *in, bool required)
@@ -197,13 +184,12 @@ static void parameter(struct json *json, struct str name, const char *in, bool r
     for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
         if (str_eqz(name, parameters[i].name))
             schema = parameters[i].text;
-    json_object_begin(json);
-    json_put_str(json, "name", name);
-    json_put_z(json, "in", in);
-    json_put_bool(json, "required", required);
-    json_key(json, "schema");
-    json_raw(json, str_of(schema));
-    json_object_end(json);
+    struct buf text;
+    buf_init(&text, KIB);
+    buf_addf(&text, "{\"name\":\"%.*s\",\"in\":\"%s\",\"required\":%s,\"schema\":%s}", STR_ARG(name), in,
+        required ? "true" : "false", schema);
+    json_raw(json, buf_str(&text));
+    buf_release(&text);
 }
 
 /* path_parameter: the next one of *path, which moves on behind it; empty: no more. */
@@ -241,12 +227,9 @@ static void route_parameters(struct json *json, const struct route *route)
 
 static void route_responses(struct json *json, const struct route *route)
 {
-    struct buf status;
-    buf_init(&status, 8);
-    buf_addf(&status, "%d", route->status);
     json_key(json, "responses");
     json_object_begin(json);
-    json_key_str(json, buf_str(&status));
+    json_key(json, i64_format(route->status).z);
     json_object_begin(json);
     json_put_z(json, "description", route->summary);
     if (route->response != NULL)
@@ -258,22 +241,13 @@ static void route_responses(struct json *json, const struct route *route)
     content(json, "application/problem+json", "Problem");
     json_object_end(json);
     json_object_end(json);
-    buf_release(&status);
-}
-
-static const char *scope_word(unsigned scope)
-{
-    for (size_t i = 0; i < sizeof scope_names / sizeof scope_names[0]; i++)
-        if (scope_names[i].bit == (scope == SCOPE_SITE ? (unsigned)SCOPE_ADMIN : scope))
-            return scope_names[i].name;
-    return NULL;
 }
 
 static void operation(struct json *json, const struct route *route)
 {
     struct buf id;
     buf_init(&id, 200);
-    const char *scope = scope_word(route->scope);
+    const char *scope = scope_text(route->scope == SCOPE_SITE ? (unsigned)SCOPE_ADMIN : route->scope);
     bool post = strcmp(route->method, "POST") == 0;
     json_key(json, post ? "post" : strcmp(route->method, "GET") == 0 ? "get" : "delete");
     json_object_begin(json);
@@ -350,7 +324,7 @@ void openapi_build(struct buf *out, const char *version)
     ASSERT(!out->full);
 }
 
-void serve_openapi_get(struct call *call)
+bool serve_openapi_get(struct call *call)
 {
-    call_answer_as(call, 200, "application/json", buf_str(&call->api->openapi), NULL);
+    return call_answer_as(call, 200, "application/json", buf_str(&call->api->openapi), NULL);
 }

@@ -22,41 +22,34 @@ static bool witness_read(struct call *call, struct verify_state *out)
         "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits", 2 * STORE_HASH_BYTES);
 }
 
-static void verify_work(struct background *background)
+static bool verify_work(void *owner, struct err *err)
 {
-    struct verify_state *state = background->state;
+    struct verify_state *state = owner;
     const struct verify_wish wish = {
         .witness_seq = state->witness_seq, .witness_hash = state->witness_hash, .quick = state->quick
     };
-    background->ok = store_verify_all(state->store, &wish, &state->report, &background->err);
+    return store_verify_all(state->store, &wish, &state->report, err);
 }
 
-static void head_render(struct json *json, const struct verify_report *report)
+RENDERER(head_render, Head, struct json *json, const struct verify_report *report)
+
+static bool verify_done(struct call *call, void *owner)
 {
-    ANSWER_WRITE(ANSWER_Head);
+    const struct verify_state *state = owner;
+    const struct verify_report *report = &state->report;
+    bool whole = !state->quick;
+    ANSWER_RETURN(200, ANSWER_VerifyReport);
 }
 
-static void verify_done(struct background *background)
-{
-    struct call *call = background->call;
-    const struct verify_report *report = &((struct verify_state *)background->state)->report;
-    if (!background->ok) {
-        call_refuse(call, background->err.code, "%s", background->err.text);
-        return;
-    }
-    bool whole = !((struct verify_state *)background->state)->quick;
-    ANSWER_CALL(200, ANSWER_VerifyReport);
-}
+static const struct background verifying = { verify_work, verify_done };
 
-void serve_verify_get(struct call *call)
+bool serve_verify_get(struct call *call)
 {
     struct verify_state *state = ARENA_NEW(&call->arena, struct verify_state);
     state->store = call->api->config.store;
-    if (!witness_read(call, state) || !call_param_flag(call, "quick", &state->quick)) {
-        call_problem(call);
-        return;
-    }
-    background_start(call, verify_work, verify_done, state);
+    if (!witness_read(call, state) || !call_param_flag(call, "quick", &state->quick))
+        return call_problem(call);
+    return background_start(call, &verifying, state);
 }
 
 struct backup_state {
@@ -65,38 +58,34 @@ struct backup_state {
     struct backup_facts facts;
 };
 
-static void backup_work(struct background *background)
+static bool backup_work(void *owner, struct err *err)
 {
-    struct backup_state *state = background->state;
-    background->ok = store_backup_at(state->store, state->file, &state->facts, &background->err);
+    struct backup_state *state = owner;
+    return store_backup_at(state->store, state->file, &state->facts, err);
 }
 
-static void backup_done(struct background *background)
+static bool backup_done(struct call *call, void *owner)
 {
-    struct call *call = background->call;
-    const struct backup_state *state = background->state;
-    if (!background->ok) {
-        call_refuse(call, background->err.code, "%s", background->err.text);
-        return;
-    }
-    ANSWER_CALL(200, ANSWER_BackupAnswer);
+    const struct backup_state *state = owner;
+    ANSWER_RETURN(200, ANSWER_BackupAnswer);
 }
 
-void serve_backup_create(struct call *call)
+static const struct background backing_up = { backup_work, backup_done };
+
+bool serve_backup_create(struct call *call)
 {
     struct json_reader reader;
     struct str file = { 0 };
     if (!call_object(call, &reader))
-        return;
-    if (json_read_any(&reader, "file") == NULL)
-        err_item(&call->err, ERR_invalid, STR("/file"), "'file' is required");
-    else if (json_read_str(&reader, "file", 4000, &file) && (file.len == 0 || file.ptr[0] != '/'))
+        return false;
+    if (json_read_need(&reader, "file", "") && json_read_str(&reader, "file", 4000, &file) &&
+        (file.len == 0 || file.ptr[0] != '/'))
         err_item(&call->err, ERR_invalid, STR("/file"), "'file' must be an absolute path on the server's machine");
     struct backup_state *state = ARENA_NEW(&call->arena, struct backup_state);
     json_read_bool(&reader, "without_artifacts", &state->facts.without_artifacts);
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     state->store = call->api->config.store;
     state->file = str_dupz(&call->arena, file);
-    background_start(call, backup_work, backup_done, state);
+    return background_start(call, &backing_up, state);
 }

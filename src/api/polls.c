@@ -75,10 +75,7 @@ static void poll_left(struct call *call)
     poll_closed(call);
 }
 
-static void cancel_render(struct json *json, int64_t task, struct str fence, const char *signal, bool stale)
-{
-    ANSWER_WRITE(ANSWER_CancelOrder);
-}
+RENDERER(cancel_render, CancelOrder, struct json *json, int64_t task, struct str fence, const char *signal, bool stale)
 
 static void cancels_render(struct call *call, struct json *json)
 {
@@ -95,13 +92,13 @@ static void cancels_render(struct call *call, struct json *json)
     json_array_end(json);
 }
 
-static void poll_answered(struct call *call)
+static bool poll_answered(struct call *call)
 {
     const struct command *command = &call->command;
     uploads_ended(call->api, command->in.poll.finishes, command->in.poll.n_finishes);
     if (map_find(&call->api->polls, (uint64_t)command->in.poll.executor) == NULL)
         poll_opened(call, executor_poll_of(call->api, command->in.poll.executor)); /* there is such an executor */
-    ANSWER_CALL(200, ANSWER_PollAnswer);
+    ANSWER_RETURN(200, ANSWER_PollAnswer);
 }
 
 static void renew_read(struct call *call, struct json_reader *reader)
@@ -120,15 +117,13 @@ static void renew_read(struct call *call, struct json_reader *reader)
             continue;
         struct fence *fence = &command->in.poll.renew[command->in.poll.n_renew].fence;
         json_read_i64(&item, "task", 1, INT64_MAX, &task);
-        if (!json_read_str(&item, "fence", TEXT_MAX, &text)) {
-            if (json_read_any(&item, "fence") == NULL)
-                err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' is required");
-        } else if (fence_open(&call->api->fence_key, text, fence) && (task == 0 || task == fence->task))
+        bool given = json_read_need(&item, "fence", "") && json_read_str(&item, "fence", TEXT_MAX, &text);
+        if (given && fence_open(&call->api->fence_key, text, fence) && (task == 0 || task == fence->task))
             command->in.poll.n_renew++;
-        else if (task > 0 || (task = fence_task(text)) > 0)
+        else if (given && (task > 0 || (task = fence_task(text)) > 0))
             *ARENA_PUSH(&call->arena, strays->items, strays->n, strays->cap) =
                 (struct stray_renewal){ task, str_dup(&call->arena, text) };
-        else
+        else if (given)
             err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"),
                 "'fence' is no grant's, and no 'task' is named");
         json_read_end(&item);
@@ -153,23 +148,23 @@ static void seen_read(struct call *call, struct json_reader *reader)
         command->in.poll.seen_seq = 0;
 }
 
-static void poll_submit(struct call *call)
+static bool poll_submit(struct call *call)
 {
     /* else when the engine has answered */
     poll_opened(call, map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor));
     auth_stream_began(call);
     call->on_gone = poll_left;
     call->on_release = poll_closed;
-    call_submit(call, poll_answered);
+    return call_submit(call, poll_answered);
 }
 
-static void poll_begin(struct call *call)
+static bool poll_begin(struct call *call)
 {
     struct json_reader reader;
     struct command *command = &call->command;
     int64_t wait_max = call->api->config.lease_ms / 3;
     if (!call_object_or_nothing(call, &reader))
-        return;
+        return false;
     call->state = NULL;
     command->in.poll.seq = -1;
     json_read_i64(&reader, "free", 0, FREE_MAX, &command->in.poll.free);
@@ -183,33 +178,32 @@ static void poll_begin(struct call *call)
         finish_read_list(&call->api->fence_key, &call->arena, finishes, STR("/finishes"), &command->in.poll.finishes,
             &command->in.poll.n_finishes, &call->err);
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     const struct stray_renewals *strays = call->state;
     if (command->in.poll.wait_ms > wait_max)
         command->in.poll.wait_ms = wait_max;
     if (strays != NULL && strays->n > 0)
         command->in.poll.wait_ms = 0; /* a refused renewal is answered at once */
     command->kind = CMD_POLL;
-    artifacts_prove(call, command->in.poll.finishes, command->in.poll.n_finishes, poll_submit);
+    return artifacts_prove(call, command->in.poll.finishes, command->in.poll.n_finishes, poll_submit);
 }
 
-static void poll_named(struct call *call)
+static bool poll_named(struct call *call)
 {
     const struct executor *executor = executor_find(call);
     if (executor == NULL)
-        return;
+        return false;
     call->command.in.poll.executor = executor->id;
-    call_on_loop(call, poll_begin);
+    return call_on_loop(call, poll_begin);
 }
 
 /* Nothing is read when the path has its id. */
-void serve_executors_poll(struct call *call)
+bool serve_executors_poll(struct call *call)
 {
     int64_t id;
     if (str_to_i64(call->arg, &id) && id > 0) {
         call->command.in.poll.executor = id;
-        poll_begin(call);
-    } else {
-        call_on_thread(call, poll_named);
+        return poll_begin(call);
     }
+    return call_on_thread(call, poll_named);
 }

@@ -4,10 +4,7 @@
 #include "api/answer.h"
 #include "api/call.h"
 
-static void fault_render(struct json *json, const struct err_item *item)
-{
-    ANSWER_WRITE(ANSWER_Fault);
-}
+RENDERER(fault_render, Fault, struct json *json, const struct err_item *item)
 
 void problem_render(struct buf *out, const struct err *err)
 {

@@ -1,13 +1,14 @@
 /* read_threads: on PostgreSQL, three threads with readers of their own do all reads of the store for the loop.
  *
- * There a read waits for another machine, and no other client would be answered meanwhile. So the handlers in the table
- * below run on one of these threads, with an api of the thread's own (its reader, its names) and a copy of the request.
+ * There a read waits for another machine, and no other client would be answered meanwhile. So the handlers of routes
+ * that are ON_THREAD (route.def) run on one of these threads, with an api of the thread's own (its reader, its names)
+ * and a copy of the request.
  * How they end (an answer, a problem, or a command for the engine) is kept in the call, and the loop's thread does it
  * when it gets the call back; if the client has gone meanwhile, nothing is sent. While a thread has a call, the loop
  * touches only `real` and `submitted` of it. A body isn't copied: its request stays until it is answered, whatever its
  * client does.
  *
- * Handlers that aren't in the table don't read, or only sometimes (a task named by its key, one that was there
+ * Other handlers don't read, or only sometimes (a task named by its key, one that was there
  * already): then they give that part to a thread (call_on_thread). What needs the loop's own things (lists of
  * followers, watchers, who has polled lately) is given back to it (call_on_loop). Streams do so for each piece that
  * they send. One of the threads serves only executors and the loop itself: slow reads of people delay no job.
@@ -27,41 +28,6 @@
 #include "text/key.h"
 
 enum { THREADS = 3, QUEUES = 2, QUEUED_MAX = 4096, READ_MS = 5000, NAP_MS = 50, NAPS = 30 };
-
-/* They touch nothing of struct api but reader, names, scratch, tenants, files_used, workflows, the keys and what is
- * thread-safe (engine, logs, blobs, watch_status). */
-static handler_fn *const handlers[] = {
-    serve_tasks_list,
-    serve_tasks_get,
-    serve_tasks_why,
-    serve_tasks_graph,
-    serve_tasks_cancel,
-    serve_tasks_retry,
-    serve_tasks_promote,
-    serve_logs_get,
-    serve_logs_post,
-    serve_artifacts_get,
-    serve_artifacts_post,
-    serve_events_get,
-    serve_lanes_list,
-    serve_semaphores_list,
-    serve_tokens_list,
-    serve_tenants_list,
-    serve_config_get,
-    serve_executors_get,
-    serve_executors_pause,
-    serve_executors_resume,
-    serve_executors_drain,
-    serve_archives_list,
-    serve_archives_get,
-    serve_archives_remove,
-    serve_archives_skip,
-    serve_revisions_list,
-    serve_revisions_get,
-    serve_revisions_tree,
-    serve_revisions_create,
-    serve_runs_create,
-};
 
 static const char *const headers[] = { "Idempotency-Key", "Accept", "Last-Event-ID", "Range" }; /* that they look at */
 enum { HEADERS = sizeof headers / sizeof *headers };
@@ -368,12 +334,12 @@ bool chore_begin(struct api *api, struct chore *chore)
     return true;
 }
 
-static bool handler_fits(handler_fn *handler)
+void chore_run(struct api *api, struct chore *chore)
 {
-    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++)
-        if (handlers[i] == handler)
-            return true;
-    return false;
+    if (chore_begin(api, chore))
+        return;
+    chore->good = chore->read(api, &chore->arena, chore->out);
+    chore_end(api, chore, true);
 }
 
 /* question_copy: what the thread may read of the request, in the call's own memory, except the body, which may be
@@ -458,40 +424,33 @@ bool call_moved(struct call *call, handler_fn *fn)
     return true;
 }
 
-void call_on_thread(struct call *call, handler_fn *fn)
+bool call_on_thread(struct call *call, handler_fn *fn)
 {
-    if (!call_moved(call, fn))
-        fn(call);
+    return call_moved(call, fn) || fn(call);
 }
 
-void call_on_loop(struct call *call, handler_fn *fn)
+bool call_on_loop(struct call *call, handler_fn *fn)
 {
-    if (call->on_thread == NULL) {
-        fn(call);
-        return;
-    }
+    if (call->on_thread == NULL)
+        return fn(call);
     call->reading.on_loop = fn;
     call->reading.answered = CALL_BACK_TO_LOOP;
+    return true;
 }
 
-void call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done)
+bool call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done)
 {
-    if (call->api->read_threads != NULL) {
-        struct read_item *item = item_new(call);
-        item->read = read;
-        item->done = done;
-        call_begin(call, item);
-    } else if (read(call)) {
-        done(call);
-    } else {
-        call_problem(call);
-    }
+    if (call->api->read_threads == NULL)
+        return read(call) ? done(call) : call_problem(call);
+    struct read_item *item = item_new(call);
+    item->read = read;
+    item->done = done;
+    call_begin(call, item);
+    return true;
 }
 
-void call_handle(struct call *call)
+bool call_handle(struct call *call)
 {
-    if (handler_fits(call->route->handler))
-        call_on_thread(call, call->route->handler);
-    else
-        call->route->handler(call);
+    handler_fn *handler = call->route->handler;
+    return call->route->where == ON_THREAD ? call_on_thread(call, handler) : handler(call);
 }

@@ -50,10 +50,7 @@ void render_outcome(struct json *json, const char *key, enum outcome outcome)
     render_text_or_null(json, key, outcome != OUTCOME_none ? str_of(outcome_name(outcome)) : (struct str){ 0 });
 }
 
-void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
-{
-    ANSWER_WRITE(ANSWER_Key);
-}
+RENDERER_SHARED(render_key, Key, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
 
 void render_key_text(
     struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
@@ -76,10 +73,7 @@ struct str render_reason(struct api *api, const struct task *task)
     return text->full ? task->reason : buf_str(text);
 }
 
-static void usage_render(struct json *json, const struct attempt *attempt, bool ended)
-{
-    ANSWER_WRITE(ANSWER_Usage);
-}
+RENDERER(usage_render, Usage, struct json *json, const struct attempt *attempt, bool ended)
 
 static void attempt_render(struct json *json, const struct attempt *attempt, struct str executor)
 {
@@ -114,11 +108,8 @@ static void other_key(struct api *api, struct json *json, const struct edge_view
 }
 
 /* other_render: edge: as it was read; NULL: only its id and lane are known. */
-static void other_render(
-    struct api *api, struct json *json, const struct edge_view *edge, int64_t lane, int64_t id, const char *on)
-{
-    ANSWER_WRITE(ANSWER_Other);
-}
+RENDERER(other_render, Other, struct api *api, struct json *json, const struct edge_view *edge, int64_t lane,
+    int64_t id, const char *on)
 
 static void ref_render(
     struct api *api, struct json *json, const struct render_new *task, const struct task_ref *ref, const char *on)
@@ -150,8 +141,7 @@ static void task_render(struct api *api, struct json *json, const struct task_sh
     ANSWER_WRITE(ANSWER_Task);
 }
 
-static void view_render(
-    struct api *api, struct json *json, const struct task_view *view, struct str spec, bool existing)
+void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec, bool existing)
 {
     struct task_shown shown = { .task = &view->task,
         .lane_name = view->lane_name,
@@ -160,16 +150,6 @@ static void view_render(
         .spec = spec,
         .existing = existing };
     task_render(api, json, &shown);
-}
-
-void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec)
-{
-    view_render(api, json, view, spec, false);
-}
-
-void render_task_existing(struct api *api, struct json *json, const struct task_view *view)
-{
-    view_render(api, json, view, (struct str){ 0 }, true);
 }
 
 static void time_add(struct buf *out, const char *key, int64_t ms)
@@ -267,8 +247,5 @@ static void kinds_render(struct json *json, const struct executor *executor)
     json_array_end(json);
 }
 
-void render_executor(
-    struct json *json, const struct executor *executor, const struct executor_live *live, const char *state)
-{
-    ANSWER_WRITE(ANSWER_Executor);
-}
+RENDERER_SHARED(render_executor, Executor, struct json *json, const struct executor *executor,
+    const struct executor_live *live, const char *state)

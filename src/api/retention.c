@@ -264,8 +264,7 @@ static void rule_due(struct loop_timer *timer)
 
 struct retention *retention_new(struct api *api)
 {
-    struct retention *r = mem_alloc(sizeof *r);
-    memset(r, 0, sizeof *r);
+    struct retention *r = mem_alloc_zero(sizeof *r);
     r->api = api;
     r->rule = (struct loop_timer){ .due = rule_due, .owner = r };
     r->left = (struct loop_timer){ .due = left_due, .owner = r };
@@ -326,23 +325,21 @@ static bool prune_read(struct call *call, struct str *lane, int64_t *older, bool
         err_item(&call->err, ERR_invalid, STR("/queue"), "'archive' and 'queue' exclude each other");
     if (queue.len > 0)
         *lane = queue;
-    if (!json_read_bool(&reader, "dry_run", dry_run) && json_read_any(&reader, "dry_run") == NULL)
-        err_item(&call->err, ERR_invalid, STR("/dry_run"), "'dry_run' is required: true counts, false removes");
+    if (json_read_need(&reader, "dry_run", ": true counts, false removes"))
+        json_read_bool(&reader, "dry_run", dry_run);
     return call_read_done(call, &reader);
 }
 
-void serve_prune_create(struct call *call)
+bool serve_prune_create(struct call *call)
 {
     struct retention *r = call->api->retention;
     struct str lane = { 0 };
     int64_t older;
     bool dry_run = true;
     if (!prune_read(call, &lane, &older, &dry_run))
-        return;
-    if (r->running != NULL) {
-        call_refuse(call, ERR_unavailable, "another prune is running");
-        return;
-    }
+        return false;
+    if (r->running != NULL)
+        return call_refuse(call, ERR_unavailable, "another prune is running");
     struct prune *prune = mem_alloc(sizeof *prune);
     *prune = (struct prune){
         .retention = r, .call = call, .dry_run = dry_run, .before = engine_past(call->api->config.engine) - older
@@ -354,4 +351,5 @@ void serve_prune_create(struct call *call)
     call->on_release = prune_gone;
     r->running = prune;
     prune_submit(prune, 0);
+    return true;
 }

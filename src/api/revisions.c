@@ -18,10 +18,10 @@ enum { LIST_MAX = 1000, TASKS_PAGE = 200, AUTHOR_BYTES_MAX = 1000, TXN_BYTES_MAX
 
 /* --- as JSON --- */
 
-void revision_answer(struct call *call, int status, struct str archive, const struct revision *row, struct str reason)
+bool revision_answer(struct call *call, int status, struct str archive, const struct revision *row, struct str reason)
 {
     bool whole = row->state != REVISION_NONE && reason.len == 0;
-    ANSWER_CALL(status, ANSWER_RevisionNoted);
+    ANSWER_RETURN(status, ANSWER_RevisionNoted);
 }
 
 struct revision_read {
@@ -56,18 +56,12 @@ static void edges_render(struct call *call, struct json *json, const struct revi
     json_array_end(json);
 }
 
-static void file_render(struct json *json, const struct definition_file *file)
-{
-    ANSWER_WRITE(ANSWER_RevisionFile);
-}
+RENDERER(file_render, RevisionFile, struct json *json, const struct definition_file *file)
 
-static void revision_render(struct call *call, struct json *json, struct str archive, const struct revision *row,
-    const struct revision_read *read)
-{
-    ANSWER_WRITE(ANSWER_Revision);
-}
+RENDERER(revision_render, Revision, struct call *call, struct json *json, struct str archive,
+    const struct revision *row, const struct revision_read *read)
 
-void serve_revisions_list(struct call *call)
+bool serve_revisions_list(struct call *call)
 {
     struct archive_view view;
     struct revision *rows;
@@ -75,20 +69,16 @@ void serve_revisions_list(struct call *call)
     int64_t limit = LIST_MAX, before = 0;
     call_param_limit(call, LIST_MAX, &limit);
     call_param_i64(call, "cursor", 1, INT64_MAX, &before);
-    if (call->err.code != ERR_none) {
-        call_problem(call);
-        return;
-    }
+    if (call->err.code != ERR_none)
+        return call_problem(call);
     if (!call_archive_any(call, &view))
-        return;
+        return false;
     if (!reader_revisions(
-            call->api->config.reader, &call->arena, view.archive.lane, before, (size_t)limit, &rows, &n, &call->err)) {
-        call_problem(call);
-        return;
-    }
+            call->api->config.reader, &call->arena, view.archive.lane, before, (size_t)limit, &rows, &n, &call->err))
+        return call_problem(call);
     bool more = n == (size_t)limit && rows[n - 1].rev > 1;
     struct str next = more ? call_cursor(call, rows[n - 1].rev) : (struct str){ 0 };
-    ANSWER_CALL(200, ANSWER_RevisionList);
+    ANSWER_RETURN(200, ANSWER_RevisionList);
 }
 
 /* --- one of them --- */
@@ -99,24 +89,18 @@ static bool call_revision(struct call *call, struct archive_view *view, struct r
     int64_t rev;
     bool found;
     struct str text = str_sub(call->arg2, 0, 40);
-    if (!str_to_i64(call->arg2, &rev) || rev < 1) {
-        call_refuse(call, ERR_bad_request, "'%.*s' is no revision: they are numbers from 1", STR_ARG(text));
-        return false;
-    }
+    if (!str_to_i64(call->arg2, &rev) || rev < 1)
+        return call_refuse(call, ERR_bad_request, "'%.*s' is no revision: they are numbers from 1", STR_ARG(text));
     if (!call_archive_any(call, view))
         return false;
-    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, rev, out, &found, &call->err)) {
-        call_problem(call);
-        return false;
-    }
+    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, rev, out, &found, &call->err))
+        return call_problem(call);
     if (found)
         return true;
     if (view->archive.youngest > 0)
-        call_refuse(call, ERR_not_found, "revision %lld of '%.*s' isn't known; the youngest is %lld", (long long)rev,
-            STR_ARG(view->lane.name), (long long)view->archive.youngest);
-    else
-        call_refuse(call, ERR_not_found, "'%.*s' has no revision yet", STR_ARG(view->lane.name));
-    return false;
+        return call_refuse(call, ERR_not_found, "revision %lld of '%.*s' isn't known; the youngest is %lld",
+            (long long)rev, STR_ARG(view->lane.name), (long long)view->archive.youngest);
+    return call_refuse(call, ERR_not_found, "'%.*s' has no revision yet", STR_ARG(view->lane.name));
 }
 
 static bool files_read(struct call *call, struct revision_read *read)
@@ -129,13 +113,13 @@ static bool files_read(struct call *call, struct revision_read *read)
     return true;
 }
 
-static void revision_show(struct call *call, struct revision_read *read)
+static bool revision_show(struct call *call, struct revision_read *read)
 {
     struct json json = json_to(&call->out);
     bool good = files_read(call, read);
     if (good)
         revision_render(call, &json, read->view.lane.name, &read->row, read);
-    call_end(call, good, 200);
+    return call_end(call, good, 200);
 }
 
 static void revision_step(struct loop_timer *timer)
@@ -166,11 +150,11 @@ static void revision_release(struct call *call)
     loop_disarm(call->api->config.loop, &read->timer);
 }
 
-void serve_revisions_get(struct call *call)
+bool serve_revisions_get(struct call *call)
 {
     struct revision_read *read = ARENA_NEW(&call->arena, struct revision_read);
     if (!call_revision(call, &read->view, &read->row))
-        return;
+        return false;
     read->timer = (struct loop_timer){ .due = revision_step, .owner = call };
     read->filter = (struct task_filter){
         .lane = read->view.lane.name, .tenant = call->actor.tenant, .rev = read->row.rev, .limit = TASKS_PAGE
@@ -178,6 +162,7 @@ void serve_revisions_get(struct call *call)
     call->state = read;
     call->on_release = revision_release;
     revision_step(&read->timer);
+    return true;
 }
 
 /* --- posting --- */
@@ -194,12 +179,12 @@ static void post_release(struct call *call)
     definition_release(post->definition);
 }
 
-static void revision_posted(struct call *call)
+static bool revision_posted(struct call *call)
 {
     const struct command *command = &call->command;
     const struct revision *row = &command->out.revision.row;
     const struct revision bare = { .rev = command->in.revision.row.rev }; /* before the first: nobody waits for it */
-    revision_answer(call, command->status != 0 ? command->status : 202, command->in.revision.archive,
+    return revision_answer(call, command->status != 0 ? command->status : 202, command->in.revision.archive,
         row->rev > 0 ? row : &bare, (struct str){ 0 });
 }
 
@@ -245,8 +230,8 @@ static void cause_read(struct call *call, struct json_reader *reader, struct str
 static bool post_read(struct call *call, struct json_reader *reader, struct revision *row)
 {
     struct command *command = &call->command;
-    if (!json_read_i64(reader, "rev", 1, INT64_MAX - 1, &row->rev) && json_read_any(reader, "rev") == NULL)
-        err_item(&call->err, ERR_invalid, STR("/rev"), "'rev' is required");
+    if (json_read_need(reader, "rev", ""))
+        json_read_i64(reader, "rev", 1, INT64_MAX - 1, &row->rev);
     json_read_str(reader, "txn", TXN_BYTES_MAX, &row->txn);
     json_read_str(reader, "author", AUTHOR_BYTES_MAX, &row->author);
     json_read_str(reader, "message", MESSAGE_BYTES_MAX, &row->message);
@@ -257,7 +242,7 @@ static bool post_read(struct call *call, struct json_reader *reader, struct revi
 }
 
 /* hint_answer: a post only makes the watcher read the repository, which alone says what a revision is. */
-static void hint_answer(struct call *call)
+static bool hint_answer(struct call *call)
 {
     const struct revision_post *post = call->state;
     const struct archive_view *view = &post->view;
@@ -266,38 +251,33 @@ static void hint_answer(struct call *call)
     struct watch_hint hint = { .rev = row->rev, .txn = row->txn, .cause = call->command.in.revision.cause };
     /* of a known one there may be news too: its cause */
     bool told = watch != NULL && watch_hint(watch, view->lane.id, &hint);
-    if (!post->known && !told) {
-        call_refuse(
+    if (!post->known && !told)
+        return call_refuse(
             call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
-        return;
-    }
     const struct revision bare = { .rev = row->rev };
-    revision_answer(call, post->known ? 200 : 202, view->lane.name, &bare, (struct str){ 0 });
+    return revision_answer(call, post->known ? 200 : 202, view->lane.name, &bare, (struct str){ 0 });
 }
 
-static void hint_read(struct call *call)
+static bool hint_read(struct call *call)
 {
     struct revision_post *post = call->state;
     const struct archive_view *view = &post->view;
     const struct revision *row = &call->command.in.revision.row;
     struct revision known;
     if (!reader_revision(
-            call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &post->known, &call->err)) {
-        call_problem(call);
-        return;
-    }
+            call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &post->known, &call->err))
+        return call_problem(call);
     int64_t youngest = view->archive.youngest >= view->archive.first ? view->archive.youngest : view->archive.first - 1;
     if (!post->known && row->rev - youngest > REVISION_GAP_MAX) {
         err_item(&call->err, ERR_gap_too_large, STR("/rev"),
             "revision %lld is more than %d ahead of the youngest known one, %lld", (long long)row->rev,
             REVISION_GAP_MAX, (long long)youngest);
-        call_problem(call);
-        return;
+        return call_problem(call);
     }
-    call_on_loop(call, hint_answer);
+    return call_on_loop(call, hint_answer);
 }
 
-void serve_revisions_create(struct call *call)
+bool serve_revisions_create(struct call *call)
 {
     struct json_reader reader;
     struct command *command = &call->command;
@@ -306,7 +286,7 @@ void serve_revisions_create(struct call *call)
     call->state = post;
     call->on_release = post_release;
     if (!call_idempotency(call) || !call_archive(call, &post->view) || !call_object(call, &reader))
-        return;
+        return false;
     bool external = post->view.archive.kind == ARCHIVE_EXTERNAL;
     command->idempotency.route = str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path));
     post_read(call, &reader, row);
@@ -318,15 +298,15 @@ void serve_revisions_create(struct call *call)
         posted_workflow_read(call, workflow, &post->definition);
     posted_workflow_touched(call, touched, post->definition, &command->in.revision.touched);
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     if (!external) {
         hint_read(call);
-        return;
+        return false;
     }
     command->kind = CMD_REVISION;
     command->in.revision.archive = post->view.lane.name;
     command->in.revision.definition = post->definition;
-    call_submit(call, revision_posted);
+    return call_submit(call, revision_posted);
 }
 
 /* --- its files --- */
@@ -366,14 +346,14 @@ static void tree_bytes(void *owner, struct str bytes)
     http_stream_add(call->request, bytes);
 }
 
-/* tree_end: a tar that breaks off lacks its end, which is how the reader knows. */
+/* tree_end: a tar that breaks off lacks its end, as the answer does: so the reader knows. */
 static void tree_end(void *owner, const struct err *err)
 {
     struct call *call = owner;
     struct tree_stream *stream = call->state;
     stream->tree = NULL;
     if (stream->begun) {
-        call_stream_end(call);
+        (err->code == ERR_none ? call_stream_end : call_stream_break)(call);
         return;
     }
     if (err->code != ERR_none)
@@ -382,7 +362,7 @@ static void tree_end(void *owner, const struct err *err)
         call_answer_as(call, 200, "application/x-tar", (struct str){ 0 }, NULL);
 }
 
-static void tree_open(struct call *call)
+static bool tree_open(struct call *call)
 {
     struct tree_stream *stream = call->state;
     struct watch_tar_stream_sink sink = { tree_bytes, tree_end, call };
@@ -392,21 +372,18 @@ static void tree_open(struct call *call)
     else
         stream->tree =
             watch_tar_stream(watch, &stream->view.archive, stream->row.rev, stream->row.ident, &sink, &call->err);
-    if (stream->tree == NULL)
-        call_problem(call);
+    return stream->tree != NULL || call_problem(call);
 }
 
-void serve_revisions_tree(struct call *call)
+bool serve_revisions_tree(struct call *call)
 {
     struct tree_stream *stream = ARENA_NEW(&call->arena, struct tree_stream);
     if (!call_revision(call, &stream->view, &stream->row))
-        return;
-    if (stream->view.archive.kind == ARCHIVE_EXTERNAL) {
-        call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here",
+        return false;
+    if (stream->view.archive.kind == ARCHIVE_EXTERNAL)
+        return call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here",
             STR_ARG(stream->view.lane.name));
-        return;
-    }
     call->state = stream;
     call->on_release = tree_release;
-    call_on_loop(call, tree_open);
+    return call_on_loop(call, tree_open);
 }

@@ -8,8 +8,8 @@
 #include "api/call.h"
 
 const struct route routes[] = {
-#define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) \
-    { method, path, scope, handler, body_max, params, request, response, status, summary },
+#define ROUTE(method, path, scope, handler, where, body_max, params, request, response, status, summary) \
+    { method, path, scope, handler, where, body_max, params, request, response, status, summary },
 #include "api/route.def"
 #undef ROUTE
 };
@@ -144,8 +144,7 @@ static bool params_check(struct call *call)
     }
     if (call->err.code == ERR_none)
         return true;
-    call_problem(call);
-    return false;
+    return call_problem(call);
 }
 
 /* secret_at: "weir_" and 43 letters of base64url, or a job's token, "weirjob_" and a fence; other names may begin like
@@ -197,7 +196,7 @@ void api_serve(struct http_request *request, void *owner)
     call_serve(call_new(owner, request));
 }
 
-void call_serve(struct call *call)
+bool call_serve(struct call *call)
 {
     const struct http_request *request = call->request;
     struct str args[ROUTE_ARGS] = { { 0 }, { 0 } };
@@ -205,7 +204,7 @@ void call_serve(struct call *call)
     call->arg = args[0];
     call->arg2 = args[1];
     if ((call->route == NULL || call->route->scope != SCOPE_OPEN) && call_misses(call))
-        return;
+        return false;
     if (call->route == NULL) {
         struct buf allow;
         buf_init(&allow, KIB);
@@ -213,20 +212,15 @@ void call_serve(struct call *call)
         if (auth_check(call)) /* so that strangers learn nothing, not even what exists */
             refuse_path(call, &allow);
         buf_release(&allow);
-        return;
+        return false;
     }
-    if (url_has_token(request->query)) {
-        call_refuse(call, ERR_bad_request,
+    if (url_has_token(request->query))
+        return call_refuse(call, ERR_bad_request,
             "a token in the address is refused: it ends up in logs; send it as Authorization: Bearer, and revoke this "
             "one");
-        return;
-    }
     struct str encoding = http_header(request, "Content-Encoding");
-    if (encoding.len > 0 && !str_eqz(encoding, "identity")) {
-        call_refuse(call, ERR_unsupported_media, "bodies are taken as they are, not with Content-Encoding: %.*s",
+    if (encoding.len > 0 && !str_eqz(encoding, "identity"))
+        return call_refuse(call, ERR_unsupported_media, "bodies are taken as they are, not with Content-Encoding: %.*s",
             STR_ARG(str_sub(encoding, 0, 40)));
-        return;
-    }
-    if (auth_check(call) && params_check(call) && wait_for_commit(call))
-        call_handle(call);
+    return auth_check(call) && params_check(call) && wait_for_commit(call) && call_handle(call);
 }

@@ -11,37 +11,14 @@
 enum { PARAMS_MAX = 100, PARAM_BYTES_MAX = 32 * 1024, REVISIONS_LOOKED_AT = 1000 };
 #define PARAMS_BYTES_MAX (256 * KIB)
 
-struct run {
-    struct definition *definition;
-};
-
 static void run_release(struct call *call)
 {
-    struct run *run = call->state;
-    definition_release(run->definition);
+    definition_release(call->state);
 }
 
-static void run_show(struct call *call)
+static bool run_made(struct call *call)
 {
-    struct task_view view;
-    bool found;
-    int64_t id = call->command.out.run.task;
-    if (!reader_task(call->api->config.reader, &call->arena, id, &view, &found, &call->err)) {
-        call_problem(call);
-        return;
-    }
-    if (!found) {
-        call_refuse(call, ERR_not_found, "the task %lld isn't kept any more", (long long)id);
-        return;
-    }
-    struct json json = json_to(&call->out);
-    render_task(call->api, &json, &view, (struct str){ 0 });
-    call_answer(call, call->command.status != 0 ? call->command.status : 201);
-}
-
-static void run_made(struct call *call)
-{
-    call_on_thread(call, run_show);
+    return call_moved(call, run_made) || task_answer(call, call->command.out.run.task, 201);
 }
 
 /* param_same: both would be the same variable: WEIR_PARAM_ and the name in upper case, with _ for what is no letter or
@@ -145,49 +122,43 @@ static bool revision_choose(struct call *call, const struct archive_view *view, 
     return true;
 }
 
-static bool definition_load(struct call *call, const struct revision *row, struct run *run)
+/* definition_load: into call->state. */
+static bool definition_load(struct call *call, const struct revision *row)
 {
     struct str text = { 0 };
     if (row->definition == 0)
         return true;
     if (!reader_spec(call->api->config.reader, &call->arena, row->definition, &text, &call->err))
         return false;
-    run->definition = definition_of_text(text);
+    call->state = definition_of_text(text);
     return true;
 }
 
-void serve_runs_create(struct call *call)
+bool serve_runs_create(struct call *call)
 {
     struct archive_view view;
     struct json_reader reader;
     struct revision row = { 0 };
     struct command *command = &call->command;
-    struct run *run = ARENA_NEW(&call->arena, struct run);
     int64_t rev = 0;
-    call->state = run;
     call->on_release = run_release;
     if (!call_idempotency(call) || !call_archive(call, &view) || !call_object(call, &reader))
-        return;
+        return false;
     command->idempotency.route =
         str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path)); /* a run of another archive is another one */
-    if (!json_read_str(&reader, "task", NAME_CHARS_MAX, &command->in.run.task)) {
-        if (json_read_any(&reader, "task") == NULL)
-            err_item(&call->err, ERR_invalid, STR("/task"), "'task' is required");
-    } else if (!name_is_valid(command->in.run.task)) {
+    if (json_read_need(&reader, "task", "") && json_read_str(&reader, "task", NAME_CHARS_MAX, &command->in.run.task) &&
+        !name_is_valid(command->in.run.task))
         err_item(&call->err, ERR_invalid, STR("/task"), "'task' must be the name of a task");
-    }
     json_read_i64(&reader, "rev", 1, INT64_MAX - 1, &rev);
     params_read(call, &reader, &command->in.run.params);
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.run.reason);
     if (!call_read_done(call, &reader))
-        return;
-    if (!revision_choose(call, &view, rev, &row) || !definition_load(call, &row, run)) {
-        call_problem(call);
-        return;
-    }
+        return false;
+    if (!revision_choose(call, &view, rev, &row) || !definition_load(call, &row))
+        return call_problem(call);
     command->kind = CMD_RUN;
     command->in.run.archive = view.lane.name;
     command->in.run.rev = row.rev;
-    command->in.run.definition = run->definition;
-    call_submit(call, run_made);
+    command->in.run.definition = call->state;
+    return call_submit(call, run_made);
 }

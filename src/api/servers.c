@@ -43,14 +43,6 @@ void servers_take(struct api *api, const struct server_row *rows, size_t n)
     }
 }
 
-bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
-{
-    if (!reader_servers(api->config.reader, arena, out, out_n, err))
-        return false;
-    servers_take(api, *out, *out_n);
-    return true;
-}
-
 static bool rows_read(struct api *own, struct arena *arena, void *out)
 {
     struct server_rows *read = out;
@@ -75,15 +67,8 @@ bool server_lives(struct api *api, const struct server_row *row)
 static void look_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;
-    struct arena arena = { 0 };
-    struct server_row *rows;
-    size_t n;
-    struct err ignored = { 0 };
     loop_arm(api->config.loop, &api->servers.look, loop_now(api->config.loop) + LOOK_MS);
-    if (chore_begin(api, api->servers.chore))
-        return;
-    (void)servers_look(api, &arena, &rows, &n, &ignored);
-    arena_release(&arena);
+    chore_run(api, api->servers.chore);
 }
 
 void servers_begin(struct api *api)

@@ -32,10 +32,7 @@ static struct counts lane_counts(const struct lane *lane)
         .working = c[STATE_X] };
 }
 
-static void counts_render(struct json *json, const struct counts *counts, bool of_queue)
-{
-    ANSWER_WRITE(ANSWER_Counts);
-}
+RENDERER(counts_render, Counts, struct json *json, const struct counts *counts, bool of_queue)
 
 struct facts {              /* what most of these answers need */
     struct store_head head; /* read first: a client that follows events from its seq misses nothing */
@@ -79,9 +76,10 @@ static void executors_render(struct call *call, struct json *json, const struct 
     json_object_begin(json);
     for (size_t i = 0; i < facts->n_executors; i++) {
         const struct executor *executor = facts->executors[i];
-        const struct executor_live *live = executor_live_find(facts->lives, facts->n_lives, executor->id);
+        struct executor_live live = { 0 };
+        (void)engine_executor(call->api->config.engine, executor->id, &live);
         struct counts counts = {
-            .processed = executor->processed, .failed = executor->failed, .working = live != NULL ? live->running : 0
+            .processed = executor->processed, .failed = executor->failed, .working = live.running
         };
         struct str name = executor->name;
         if (!executor_is_own(call, executor)) /* two tenants may have it */
@@ -139,28 +137,21 @@ static void queues_render(struct json *json, const struct facts *facts)
     json_object_end(json);
 }
 
-static void stats_render(struct call *call)
+static bool stats_render(struct call *call)
 {
     struct facts facts = *(const struct facts *)call->state;
-    struct counts all = { 0 };
+    struct lane sum = { 0 };
     facts_own(call, &facts);
-    for (size_t i = 0; i < facts.n_lanes; i++) {
-        struct counts counts = lane_counts(facts.lanes[i]);
-        if (facts.lanes[i]->id == 0)
-            continue;
-        all.processed += counts.processed;
-        all.failed += counts.failed;
-        all.queued += counts.queued;
-        all.working += counts.working;
-        all.terminated += counts.terminated;
-        all.abandoned += counts.abandoned;
-    }
-    ANSWER_CALL(200, ANSWER_Stats);
+    for (size_t i = 0; i < facts.n_lanes; i++)
+        for (int state = STATE_Q; state < STATE_COUNT && facts.lanes[i]->id != 0; state++)
+            sum.counts[state] += facts.lanes[i]->counts[state];
+    struct counts all = lane_counts(&sum);
+    ANSWER_RETURN(200, ANSWER_Stats);
 }
 
-void serve_stats_get(struct call *call)
+bool serve_stats_get(struct call *call)
 {
-    call_read(call, facts_read, stats_render);
+    return call_read(call, facts_read, stats_render);
 }
 
 static bool semaphore_render(struct call *call, struct json *json, const struct slot *slot)
@@ -175,20 +166,20 @@ static bool semaphore_render(struct call *call, struct json *json, const struct 
     return true;
 }
 
-void serve_semaphores_list(struct call *call)
+bool serve_semaphores_list(struct call *call)
 {
     struct slot **slots;
     struct list_page page;
     size_t n = 0;
     if (!call_page(call, 0, &page))
-        return;
+        return false;
     bool good = reader_slots_page(call->api->config.reader, &call->arena, &page, &slots, &n, &call->err);
     struct str next = { 0 };
     if (n == page.limit)
         next = call_cursor(call, slots[--n - 1]->id);
     struct json out = json_to(&call->out), *json = &out;
     ANSWER_WRITE(ANSWER_SemaphoreList);
-    call_end(call, good, 200);
+    return call_end(call, good, 200);
 }
 
 static void metric(struct buf *out, const char *name, const char *type, const char *help)
@@ -271,7 +262,7 @@ static void tasks_metrics(const struct call *call, const struct facts *facts, st
     }
 }
 
-static void metrics_render(struct call *call)
+static bool metrics_render(struct call *call)
 {
     struct facts facts = *(const struct facts *)call->state;
     struct buf *out = &call->out;
@@ -312,36 +303,32 @@ static void metrics_render(struct call *call)
     metric_u64(
         out, "weir_store_bytes", "gauge", "Size of the store's files.", store_bytes(call->api->config.store->data_dir));
     metric_u64(out, "weir_resident_bytes", "gauge", "Resident memory of the server.", resident_bytes());
-    call_answer_as(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(out), NULL);
+    return call_answer_as(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(out), NULL);
 }
 
-void serve_metrics_get(struct call *call)
+bool serve_metrics_get(struct call *call)
 {
     if (str_eqz(call->actor.tenant, TENANT_DEFAULT))
-        call_read(call, facts_read, metrics_render);
-    else
-        call_refuse(call, ERR_forbidden, "metrics are the site's: this needs a token of the tenant 'default'");
+        return call_read(call, facts_read, metrics_render);
+    return call_refuse(call, ERR_forbidden, "metrics are the site's: this needs a token of the tenant 'default'");
 }
 
-void serve_health_get(struct call *call)
+bool serve_health_get(struct call *call)
 {
     struct coord_status status;
     coord_status(engine_coord(call->api->config.engine), &status);
-    ANSWER_CALL(200, ANSWER_Health); /* ok also without the coordination service: it only advises */
+    ANSWER_RETURN(200, ANSWER_Health); /* ok also without the coordination service: it only advises */
 }
 
-void serve_ready_get(struct call *call)
+bool serve_ready_get(struct call *call)
 {
     char text[ENGINE_TEXT_MAX];
     bool trouble = engine_trouble(call->api->config.engine, false, text);
-    if (call->api->closing || trouble) {
-        call_refuse(call, ERR_unavailable, "%s", call->api->closing ? "the server is stopping" : text);
-        return;
-    }
+    if (call->api->closing || trouble)
+        return call_refuse(call, ERR_unavailable, "%s", call->api->closing ? "the server is stopping" : text);
     if (!store_there(call->api)) { /* what is written gets through, but nothing can be shown or checked */
-        call_refuse(call, ERR_unavailable,
+        return call_refuse(call, ERR_unavailable,
             "the store can't be read: no connection for reading can be made; the server keeps trying");
-        return;
     }
-    serve_health_get(call);
+    return serve_health_get(call);
 }

@@ -19,10 +19,7 @@ static bool task_add(struct call *call, struct json *json, int64_t id, bool exis
         return false;
     if (!found)
         return err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)id);
-    if (existing)
-        render_task_existing(call->api, json, &view);
-    else
-        render_task(call->api, json, &view, (struct str){ 0 });
+    render_task(call->api, json, &view, (struct str){ 0 }, existing);
     return true;
 }
 
@@ -36,7 +33,7 @@ static bool task_listed(struct call *call, struct json *json, struct render_new 
     return true;
 }
 
-static void tasks_show(struct call *call)
+static bool tasks_show(struct call *call)
 {
     const struct command *command = &call->command;
     const struct task_body *body = call->state;
@@ -49,11 +46,11 @@ static void tasks_show(struct call *call)
     } else {
         good = task_listed(call, json, &task, 0);
     }
-    call_end(call, good, command->status != 0 ? command->status : 201);
+    return call_end(call, good, command->status != 0 ? command->status : 201);
 }
 
 /* What was just created is known without a read, but for the keys of what it comes after. */
-static void tasks_created(struct call *call)
+static bool tasks_created(struct call *call)
 {
     const struct command *command = &call->command;
     const struct task_body *body = call->state;
@@ -61,9 +58,8 @@ static void tasks_created(struct call *call)
     for (size_t i = 0; known && i < command->out.enqueue.n_tasks; i++)
         known = !command->out.enqueue.tasks[i].existing && body->defs[i].n_refs == 0;
     if (known)
-        tasks_show(call);
-    else
-        call_on_thread(call, tasks_show);
+        return tasks_show(call);
+    return call_on_thread(call, tasks_show);
 }
 
 struct posting {
@@ -81,10 +77,10 @@ static bool archive_task_find(void *owner, const struct key *key, int64_t *out_i
                                  key->variant, key->run, out_id, err);
 }
 
-void serve_tasks_create(struct call *call)
+bool serve_tasks_create(struct call *call)
 {
     if (!call_idempotency(call))
-        return;
+        return false;
     struct posting *posting = ARENA_NEW(&call->arena, struct posting);
     struct task_body *body = &posting->body;
     body->find = archive_task_find;
@@ -93,17 +89,14 @@ void serve_tasks_create(struct call *call)
     bool good = task_body_read(&call->arena, call->request->body, body, &call->err);
     if (posting->reads) {
         call->err = (struct err){ .arena = &call->arena };
-        call_on_thread(call, serve_tasks_create);
-        return;
+        return call_on_thread(call, serve_tasks_create);
     }
-    if (!good) {
-        call_problem(call);
-        return;
-    }
+    if (!good)
+        return call_problem(call);
     call->command.kind = CMD_ENQUEUE;
     call->command.in.enqueue.defs = body->defs;
     call->command.in.enqueue.n_defs = body->n;
-    call_submit(call, tasks_created);
+    return call_submit(call, tasks_created);
 }
 
 static bool states_read(struct call *call, unsigned *out)
@@ -151,80 +144,62 @@ static bool filter_read(struct call *call, struct task_filter *out)
     return call->err.code == ERR_none;
 }
 
-void serve_tasks_list(struct call *call)
+bool serve_tasks_list(struct call *call)
 {
     struct task_filter filter;
     struct task_view *views;
     size_t n;
     int64_t last;
     if (!filter_read(call, &filter) ||
-        !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &last, &call->err)) {
-        call_problem(call);
-        return;
-    }
+        !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &last, &call->err))
+        return call_problem(call);
     struct str next = last > 0 ? call_cursor(call, last) : (struct str){ 0 };
-    ANSWER_CALL(200, ANSWER_TaskList);
+    ANSWER_RETURN(200, ANSWER_TaskList);
 }
 
-void serve_tasks_get(struct call *call)
+bool serve_tasks_get(struct call *call)
 {
     struct task_view view;
     struct str spec = { 0 };
     if (!call_task_view(call, &view))
-        return;
-    if (!reader_spec(call->api->config.reader, &call->arena, view.task.spec, &spec, &call->err)) {
-        call_problem(call);
-        return;
-    }
+        return false;
+    if (!reader_spec(call->api->config.reader, &call->arena, view.task.spec, &spec, &call->err))
+        return call_problem(call);
     struct json json = json_to(&call->out);
-    render_task(call->api, &json, &view, spec);
-    call_answer(call, 200);
+    render_task(call->api, &json, &view, spec, false);
+    return call_answer(call, 200);
 }
 
-static void task_show(struct call *call)
+bool task_answer(struct call *call, int64_t id, int status)
 {
     struct json json = json_to(&call->out);
-    if (task_add(call, &json, call->command.in.task.task, false))
-        call_answer(call, call->command.status != 0 ? call->command.status : 200);
-    else
-        call_problem(call);
+    return call_end(call, task_add(call, &json, id, false), call->command.status != 0 ? call->command.status : status);
 }
 
-static void task_changed(struct call *call)
+static bool task_changed(struct call *call)
 {
-    call_on_thread(call, task_show);
+    return call_moved(call, task_changed) || task_answer(call, call->command.in.task.task, 200);
 }
 
 /* task_command: cancel, retry and promote differ in their kind and in whether `force` means something. */
-static void task_command(struct call *call, enum command_kind kind)
+static bool task_command(struct call *call, enum command_kind kind)
 {
     struct task_view view;
     struct json_reader reader;
     struct command *command = &call->command;
     if (!call_task_view(call, &view) || !call_object_or_nothing(call, &reader))
-        return;
+        return false;
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.task.reason);
     if (kind == CMD_RETRY && json_read_bool(&reader, "force", &command->in.task.force) && command->in.task.force &&
         command->in.task.reason.len == 0)
         err_item(&call->err, ERR_invalid, STR("/reason"), "'force' needs a 'reason'");
     if (!call_read_done(call, &reader))
-        return;
+        return false;
     command->kind = kind;
     command->in.task.task = view.task.id;
-    call_submit(call, task_changed);
+    return call_submit(call, task_changed);
 }
 
-void serve_tasks_cancel(struct call *call)
-{
-    task_command(call, CMD_CANCEL);
-}
-
-void serve_tasks_retry(struct call *call)
-{
-    task_command(call, CMD_RETRY);
-}
-
-void serve_tasks_promote(struct call *call)
-{
-    task_command(call, CMD_PROMOTE);
-}
+HANDLER_OF(serve_tasks_cancel, task_command, CMD_CANCEL)
+HANDLER_OF(serve_tasks_retry, task_command, CMD_RETRY)
+HANDLER_OF(serve_tasks_promote, task_command, CMD_PROMOTE)

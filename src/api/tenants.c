@@ -116,10 +116,7 @@ static void quotas_render(struct json *json, const struct tenant_row *row)
     json_object_end(json);
 }
 
-static void tenant_render(struct json *json, const struct tenant_row *row)
-{
-    ANSWER_WRITE(ANSWER_Tenant);
-}
+RENDERER(tenant_render, Tenant, struct json *json, const struct tenant_row *row)
 
 static int by_name(const void *a, const void *b)
 {
@@ -141,7 +138,7 @@ static bool page_take(const struct call *call, struct tenant_list *list, struct 
     return n > limit;
 }
 
-void serve_tenants_list(struct call *call)
+bool serve_tenants_list(struct call *call)
 {
     struct tenant_list list = { 0 };
     struct str behind = { 0 };
@@ -150,18 +147,14 @@ void serve_tenants_list(struct call *call)
     if (call_param_str(call, "cursor", &behind) && !name_is_valid(behind))
         err_item(&call->err, ERR_bad_request, STR("cursor"),
             "the query parameter 'cursor' must be a tenant's name, not '%.*s'", STR_ARG(str_sub(behind, 0, 64)));
-    if (call->err.code != ERR_none) {
-        call_problem(call);
-        return;
-    }
+    if (call->err.code != ERR_none)
+        return call_problem(call);
     row_get(call, &list, call->actor.tenant);
     bool good = limits_read(call, &list) && lanes_count(call, &list) && others_count(call, &list);
     smap_release(&list.places);
-    if (!good) {
-        call_problem(call);
-        return;
-    }
+    if (!good)
+        return call_problem(call);
     bool more = page_take(call, &list, behind, (size_t)limit);
     struct str next = more ? list.rows[list.n - 1].name : (struct str){ 0 };
-    ANSWER_CALL(200, ANSWER_TenantList);
+    ANSWER_RETURN(200, ANSWER_TenantList);
 }

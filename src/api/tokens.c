@@ -56,10 +56,7 @@ static void scopes_render(struct json *json, unsigned scopes)
     json_array_end(json);
 }
 
-static void token_render(struct json *json, const struct token *token)
-{
-    ANSWER_WRITE(ANSWER_Token);
-}
+RENDERER(token_render, Token, struct json *json, const struct token *token)
 
 /* token_again: the text of a token that was made before. False: its row is another token's, because the store's secret
  * has changed. */
@@ -78,18 +75,16 @@ static bool token_again(struct call *call, struct str *out)
     return true; /* one that was revoked since is shown, and opens nothing */
 }
 
-static void token_created(struct call *call)
+static bool token_created(struct call *call)
 {
     struct command *command = &call->command;
     struct token *token = &command->in.token_create.token; /* by the same body: name, scopes, tenant */
     struct str text = *(const struct str *)call->state;
-    if (command->replay && !token_again(call, &text)) {
-        call_problem(call);
-        return;
-    }
+    if (command->replay && !token_again(call, &text))
+        return call_problem(call);
     token->created = command->out.token_create.created;
     token->expires = command->out.token_create.expires;
-    ANSWER_CALL(command->status != 0 ? command->status : 201, ANSWER_NewTokenAnswer);
+    ANSWER_RETURN(command->status != 0 ? command->status : 201, ANSWER_NewTokenAnswer);
 }
 
 static void scopes_read(struct json_reader *reader, unsigned *out)
@@ -133,65 +128,56 @@ static void expires_read(struct json_reader *reader, int64_t now, int64_t *out)
             "'expires' must be a duration such as \"90d\" or a time to come (RFC 3339), not \"%.*s\"", STR_ARG(text));
 }
 
-void serve_tokens_create(struct call *call)
+bool serve_tokens_create(struct call *call)
 {
     struct json_reader reader;
     struct token *token = &call->command.in.token_create.token;
-    struct err fault = { 0 };
     if (!call_idempotency(call) || !call_object(call, &reader))
-        return;
+        return false;
     *token = (struct token){ .tenant = call->actor.tenant, .created = clock_wall_ms() };
-    if (json_read_any(&reader, "name") == NULL)
-        err_item(&call->err, ERR_invalid, STR("/name"), "'name' is required");
-    else if (json_read_str(&reader, "name", NAME_BYTES_MAX, &token->name) && !name_check(token->name, "token", &fault))
-        err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
+    if (json_read_need(&reader, "name", ""))
+        call_name(&reader, "name", "token", NAME_BYTES_MAX, name_check, &token->name);
     scopes_read(&reader, &token->scopes);
     expires_read(&reader, token->created, &token->expires);
-    if (json_read_str(&reader, "tenant", NAME_BYTES_MAX, &token->tenant) &&
-        !name_check(token->tenant, "tenant", &fault))
-        err_item(&call->err, ERR_invalid, STR("/tenant"), "%s", fault.text);
+    call_name(&reader, "tenant", "tenant", NAME_BYTES_MAX, name_check, &token->tenant);
     if (!call_read_done(call, &reader))
-        return;
-    if (!call->site && !str_eq(token->tenant, call->actor.tenant)) {
-        call_refuse(call, ERR_forbidden, "a token of the tenant '%.*s' makes tokens of that tenant only",
+        return false;
+    if (!call->site && !str_eq(token->tenant, call->actor.tenant))
+        return call_refuse(call, ERR_forbidden, "a token of the tenant '%.*s' makes tokens of that tenant only",
             STR_ARG(call->actor.tenant));
-        return;
-    }
     struct str *text = ARENA_NEW(&call->arena, struct str);
     clock_entropy(call->command.in.token_create.seed, sizeof call->command.in.token_create.seed);
     *text = token_make(call, call->command.in.token_create.seed);
     auth_token_hash(*text, token->hash);
     call->state = text;
     call->command.kind = CMD_TOKEN_CREATE;
-    call_submit(call, token_created);
+    return call_submit(call, token_created);
 }
 
-void serve_tokens_list(struct call *call)
+bool serve_tokens_list(struct call *call)
 {
     struct token **tokens;
     struct list_page page;
     size_t n;
     if (!call_page(call, INT64_MAX, &page))
-        return;
+        return false;
     page.all = call->site && !call->tenant_named;
-    if (!reader_tokens_page(call->api->config.reader, &call->arena, &page, &tokens, &n, &call->err)) {
-        call_problem(call);
-        return;
-    }
+    if (!reader_tokens_page(call->api->config.reader, &call->arena, &page, &tokens, &n, &call->err))
+        return call_problem(call);
     struct str next = { 0 };
     if (n == page.limit)
         next = call_cursor(call, tokens[--n - 1]->id);
-    ANSWER_CALL(200, ANSWER_TokenList);
+    ANSWER_RETURN(200, ANSWER_TokenList);
 }
 
-static void token_revoked(struct call *call)
+static bool token_revoked(struct call *call)
 {
-    ANSWER_CALL(200, ANSWER_TokenRevoked);
+    ANSWER_RETURN(200, ANSWER_TokenRevoked);
 }
 
-void serve_tokens_revoke(struct call *call)
+bool serve_tokens_revoke(struct call *call)
 {
     call->command.kind = CMD_TOKEN_REVOKE;
     call->command.in.token_revoke.name = str_dup(&call->arena, call->arg);
-    call_submit(call, token_revoked);
+    return call_submit(call, token_revoked);
 }

@@ -254,10 +254,8 @@ bool wait_for_commit(struct call *call)
     if (call->request->query.len == 0)
         return true;
     if (!call_param_i64(call, "at_least", 0, INT64_MAX - 1, &wanted) ||
-        (wanted > turn && !engine_follow(api, &call->err))) {
-        call_problem(call);
-        return false;
-    }
+        (wanted > turn && !engine_follow(api, &call->err)))
+        return call_problem(call);
     if (turn >= wanted) {
         call->turn = turn;
         return true;

@@ -192,6 +192,13 @@ struct str buf_str(const struct buf *buf)
     return (struct str){ buf->ptr ? buf->ptr : "", buf->len };
 }
 
+struct str buf_move(struct buf *buf, struct arena *arena)
+{
+    struct str out = str_dup(arena, buf_str(buf));
+    buf_release(buf);
+    return out;
+}
+
 enum { VARINT_LEN_MAX = 10 };
 
 void buf_add_varint(struct buf *buf, uint64_t n)

@@ -36,6 +36,9 @@ char *buf_reserve(struct buf *buf, size_t len); /* room for len bytes; NULL and 
 void buf_commit(struct buf *buf, size_t len);
 void buf_drop(struct buf *buf, size_t len); /* removes the first len bytes */
 struct str buf_str(const struct buf *buf);
+struct arena;
+/* buf_move: the content copied into the arena; the memory of the buf is given back. */
+struct str buf_move(struct buf *buf, struct arena *arena);
 
 /* Unsigned LEB128, for packed records. str_cut_varint refuses what isn't the shortest form, and leaves *rest alone
  * then. */

@@ -30,10 +30,10 @@ void map_release(struct map *map);
         if (e->live)
 
 struct smap_entry {
-    struct str key;
     uint64_t hash;
     void *value;
     bool live;
+    struct str key;
 };
 struct smap {
     struct smap_entry *entries;

@@ -129,6 +129,25 @@ bool str_to_i64(struct str s, int64_t *out)
     return true;
 }
 
+bool str_is_digits(struct str s)
+{
+    size_t n = 0;
+    while (n < s.len && char_is_digit(s.ptr[n])) {
+        n++;
+    }
+    return n == s.len && n > 0;
+}
+
+bool str_has_control(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (char_is_control(s.ptr[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint64_t load64(const char *ptr)
 {
     uint64_t word;
@@ -187,60 +206,51 @@ uint64_t str_hash(struct str s)
     return fold(k2 ^ s.len, fold(a ^ k1, b ^ seed));
 }
 
-/* The length of the character that begins at ptr, 0 if it isn't well formed (Unicode 15, table 3-7). */
-static size_t utf8_char(const unsigned char *ptr, size_t left)
+/* Unicode 15, table 3-7: only the first byte after the lead has bounds of its own, against overlong forms, surrogates
+ * and what is past U+10FFFF. */
+size_t utf8_length(struct str s, size_t at, size_t *out_skip)
 {
-    unsigned char lead = ptr[0], low = 0x80, high = 0xbf;
-    size_t len;
-    if (lead < 0x80) {
-        return 1;
-    }
-    if (lead >= 0xc2 && lead <= 0xdf) {
-        len = 2;
-    } else if (lead >= 0xe0 && lead <= 0xef) {
-        len = 3;
-        low = lead == 0xe0 ? 0xa0 : low;
-        high = lead == 0xed ? 0x9f : high;
-    } else if (lead >= 0xf0 && lead <= 0xf4) {
-        len = 4;
-        low = lead == 0xf0 ? 0x90 : low;
-        high = lead == 0xf4 ? 0x8f : high;
-    } else {
-        return 0;
-    }
-    if (left < len || ptr[1] < low || ptr[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < len; i++) {
-        if ((ptr[i] & 0xc0) != 0x80) {
+    unsigned char c = (unsigned char)s.ptr[at];
+    unsigned char low = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80, high = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+    size_t n = c < 0x80 ? 1 : c < 0xc2 || c > 0xf4 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    *out_skip = 1;
+    for (size_t i = 1; i < n; i++) {
+        unsigned char tail = at + i < s.len ? (unsigned char)s.ptr[at + i] : 0;
+        *out_skip = i;
+        if (tail < low || tail > high) {
             return 0;
         }
+        low = 0x80;
+        high = 0xbf;
     }
-    return len;
+    return n;
 }
 
 size_t str_char_len(struct str s)
 {
-    return s.len ? utf8_char((const unsigned char *)s.ptr, s.len) : 0;
+    size_t skip;
+    return s.len ? utf8_length(s, 0, &skip) : 0;
+}
+
+size_t utf8_fault(struct str s)
+{
+    size_t at = 0, skip;
+    while (at < s.len) {
+        while (s.len - at >= 8 && !(load64(s.ptr + at) & UINT64_C(0x8080808080808080))) {
+            at += 8;
+        }
+        size_t n = at < s.len ? utf8_length(s, at, &skip) : 0;
+        if (!n) {
+            break;
+        }
+        at += n;
+    }
+    return at;
 }
 
 bool str_is_utf8(struct str s)
 {
-    size_t i = 0;
-    while (i < s.len) {
-        while (s.len - i >= 8 && !(load64(s.ptr + i) & UINT64_C(0x8080808080808080))) {
-            i += 8;
-        }
-        if (i == s.len) {
-            break;
-        }
-        size_t step = utf8_char((const unsigned char *)s.ptr + i, s.len - i);
-        if (!step) {
-            return false;
-        }
-        i += step;
-    }
-    return true;
+    return utf8_fault(s) == s.len;
 }
 
 size_t str_chars(struct str s)

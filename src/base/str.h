@@ -37,11 +37,36 @@ bool str_cut(struct str *rest, char sep, struct str *out_head);
 bool str_to_i64(struct str s, int64_t *out);
 bool str_to_u64(struct str s, uint64_t *out);
 
+/* Characters of ASCII, whatever the locale. */
+static inline bool char_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+static inline bool char_is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+static inline bool char_is_alnum(char c)
+{
+    return char_is_letter(c) || char_is_digit(c);
+}
+static inline bool char_is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+bool str_is_digits(struct str s); /* at least one, and nothing else */
+bool str_has_control(struct str s);
+
 int hex_digit(char c);             /* of either case; -1: it is none */
 uint64_t str_hash(struct str s);   /* the same in every version, on machines of the same byte order */
-bool str_is_utf8(struct str s);    /* strict: no overlong forms, no surrogates */
+bool str_is_utf8(struct str s);    /* strict: no overlong forms, no surrogates, at most U+10FFFF */
+size_t utf8_fault(struct str s);   /* offset of the first byte that isn't UTF-8; s.len: none */
 size_t str_chars(struct str s);    /* UTF-8 characters */
 size_t str_char_len(struct str s); /* bytes of the character that s begins with; 0: empty, or not well formed */
+/* utf8_length: bytes of the well-formed character at `at` (< s.len), or 0; then *out_skip says how many bytes one
+ * U+FFFD stands for: the longest prefix of a character, as Unicode recommends, so that a cut character becomes one mark
+ * and not three. */
+size_t utf8_length(struct str s, size_t at, size_t *out_skip);
 
 struct str str_dup(struct arena *arena, struct str s);
 char *str_dupz(struct arena *arena, struct str s); /* NUL-terminated copy */

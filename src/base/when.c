@@ -10,25 +10,32 @@
 enum { DAY_MS = 24 * 60 * 60 * 1000 };
 static const int64_t WHEN_MAX = INT64_C(253402300799999); /* 9999-12-31T23:59:59.999Z */
 
-/* Days since 1970-01-01, by Howard Hinnant's method: years begin in March, so that the leap day comes last. */
-static int64_t days_of(int64_t year, int64_t month, int64_t day)
+/* By Howard Hinnant's method: years begin in March, so that the leap day comes last. */
+int64_t civil_days(int64_t year, unsigned month, unsigned day)
 {
     year -= month <= 2;
-    int64_t era = year / 400, of_era = year - era * 400;
-    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t of_era = year - era * 400;
+    int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + (int64_t)day - 1;
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-static void date_of(int64_t days, unsigned *year, unsigned *month, unsigned *day)
+void civil_of(int64_t days, int64_t *out_year, unsigned *out_month, unsigned *out_day)
 {
     days += 719468;
-    int64_t era = days / 146097, of_era = days - era * 146097;
-    int64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t shifted = (5 * of_year + 2) / 153; /* 0: March */
-    *day = (unsigned)(of_year - (153 * shifted + 2) / 5 + 1);
-    *month = (unsigned)(shifted < 10 ? shifted + 3 : shifted - 9);
-    *year = (unsigned)(year_of_era + era * 400 + (*month <= 2));
+    int64_t era = (days >= 0 ? days : days - 146096) / 146097;
+    int64_t of_era = days - era * 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+    int64_t month = (5 * of_year + 2) / 153;
+    *out_day = (unsigned)(of_year - (153 * month + 2) / 5 + 1);
+    *out_month = (unsigned)(month < 10 ? month + 3 : month - 9);
+    *out_year = year + era * 400 + (*out_month <= 2);
+}
+
+bool civil_is_leap(int64_t year)
+{
+    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 }
 
 static char *digits_put(char *at, unsigned n, unsigned width)
@@ -44,9 +51,10 @@ struct when_text when_format(int64_t ms)
 {
     struct when_text text = { { 0 } };
     ms = ms < 0 ? 0 : ms > WHEN_MAX ? WHEN_MAX : ms;
-    unsigned year, month, day, of_day = (unsigned)(ms % DAY_MS);
-    date_of(ms / DAY_MS, &year, &month, &day);
-    char *at = digits_put(text.z, year, 4);
+    int64_t year;
+    unsigned month, day, of_day = (unsigned)(ms % DAY_MS);
+    civil_of(ms / DAY_MS, &year, &month, &day);
+    char *at = digits_put(text.z, (unsigned)year, 4);
     *at++ = '-';
     at = digits_put(at, month, 2);
     *at++ = '-';
@@ -92,11 +100,10 @@ static bool date_cut(struct str *rest, int64_t *out_days)
     if (!shape || year < 1970 || month < 1 || month > 12 || day < 1) {
         return false;
     }
-    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    if (day > lengths[month - 1] + (month == 2 && leap)) {
+    if (day > lengths[month - 1] + (month == 2 && civil_is_leap(year))) {
         return false;
     }
-    *out_days = days_of(year, month, day);
+    *out_days = civil_days(year, (unsigned)month, (unsigned)day);
     return true;
 }
 
@@ -174,19 +181,14 @@ enum {
     N_SIZE_UNITS = sizeof size_units / sizeof *size_units
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Takes NUMBER UNIT off the front of *rest; *unit is the unit's place in the table. */
 static bool quantity_cut(struct str *rest, const struct unit *units, size_t n_units, size_t *unit, uint64_t *out)
 {
     size_t digits = 0, end;
-    while (digits < rest->len && is_digit(rest->ptr[digits])) {
+    while (digits < rest->len && char_is_digit(rest->ptr[digits])) {
         digits++;
     }
-    for (end = digits; end < rest->len && !is_digit(rest->ptr[end]);) {
+    for (end = digits; end < rest->len && !char_is_digit(rest->ptr[end]);) {
         end++;
     }
     uint64_t n;

@@ -20,4 +20,9 @@ struct when_text duration_human(int64_t ms);        /* rounded down to what one 
 bool size_parse(struct str s, uint64_t *out_bytes); /* 64KiB 10MiB 1GiB 512B; a unit is required */
 struct when_text size_format(uint64_t bytes);       /* exact when it is a multiple, else bytes: 10MiB, 1000B */
 
+/* Dates as days since 1970-01-01 (proleptic Gregorian calendar), and back. */
+int64_t civil_days(int64_t year, unsigned month, unsigned day);
+void civil_of(int64_t days, int64_t *out_year, unsigned *out_month, unsigned *out_day);
+bool civil_is_leap(int64_t year);
+
 #endif

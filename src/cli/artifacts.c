@@ -14,18 +14,13 @@
 
 struct download {
     FILE *out;
-    struct client_response refusal; /* the body of an answer that isn't 2xx */
     int64_t bytes;
     bool failed;
 };
 
-static bool download_piece(int status, struct str bytes, void *owner)
+static bool download_piece(struct str bytes, void *owner)
 {
     struct download *download = owner;
-    if (status < 200 || status > 299) {
-        buf_add(&download->refusal.body, bytes.ptr, bytes.len);
-        return true;
-    }
     download->bytes += (int64_t)bytes.len;
     download->failed = fwrite(bytes.ptr, 1, bytes.len, download->out) != bytes.len;
     return !download->failed;
@@ -44,22 +39,12 @@ static const json_t *artifact_find(const json_t *task, const char *name)
 static int file_get(struct session *s, const char *name, int64_t bytes, struct download *download)
 {
     struct arena *arena = &s->arena;
-    int status = 0;
     const char *tail = str_dupz(arena, str_fmt(arena, "/artifacts/%.*s", STR_ARG(client_encode(arena, str_of(name)))));
-    const char *path = session_task_path(s, s->options.operands[0], tail);
-    bool answered = client_stream(s->client, "GET", path, NULL, download_piece, download, &status, &s->err);
+    session_stream(s, session_task_path(s, s->options.operands[0], tail), download_piece, download);
     if (download->failed || fflush(download->out) != 0)
         return session_err(s, ERR_io, "can't write: %s", strerrordesc_np(errno));
-    if (!answered) {
-        s->status = err_exit(s->err.code);
+    if (s->status != 0)
         return session_fail(s);
-    }
-    if (status < 200 || status > 299) {
-        download->refusal.status = status;
-        client_problem(&download->refusal, &s->err);
-        s->status = err_exit(s->err.code);
-        return session_fail(s);
-    }
     if (download->bytes != bytes)
         return session_err(
             s, ERR_unreachable, "%" PRId64 " bytes came, the file has %" PRId64 "; try again", download->bytes, bytes);
@@ -84,9 +69,7 @@ static int file_fetch(struct session *s, const json_t *task, const char *name)
     const char *beside = to ? str_dupz(&s->arena, str_fmt(&s->arena, "%s.part", to)) : NULL;
     if (to && !(download.out = fopen(beside, "we")))
         return session_err(s, ERR_io, "%s: %s", beside, strerrordesc_np(errno));
-    buf_init(&download.refusal.body, 1 << 20);
     int status = file_get(s, name, field_i64(row, "bytes", 0), &download);
-    buf_release(&download.refusal.body);
     if (!to)
         return status;
     if (strcmp(field_z(row, "mode"), "0755") == 0)
@@ -101,9 +84,8 @@ static int file_fetch(struct session *s, const json_t *task, const char *name)
     return status;
 }
 
-static void list_print(struct session *s, const json_t *task)
+static void list_print(struct session *s, const json_t *list)
 {
-    const json_t *list = json_object_get(task, "artifacts");
     struct table table;
     table_init(&table, &s->arena, ">BYTES|SHA256|NAME");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -119,24 +101,15 @@ static void list_print(struct session *s, const json_t *task)
 
 int artifacts_command(struct session *s)
 {
-    int status = 0;
     const char *name = s->options.n_operands > 1 ? s->options.operands[1] : NULL;
     if (!name && option_given(&s->options, "output"))
         return usage_error(s->options.spec, "--output needs NAME");
     json_t *task = session_get(s, session_task_path(s, s->options.operands[0], ""));
     if (!task)
         return s->status;
-    if (name) {
-        status = file_fetch(s, task, name);
-    } else {
-        status = 0;
-        json_t *list = json_object_get(task, "artifacts"), *none = json_array();
-        if (s->json)
-            session_print(s, list ? list : none);
-        else
-            list_print(s, task);
-        json_decref(none);
-    }
+    json_t *list = json_object_get(task, "artifacts");
+    int status =
+        name ? file_fetch(s, task, name) : session_answer(s, list ? json_incref(list) : json_array(), list_print);
     json_decref(task);
     return status;
 }

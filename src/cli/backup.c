@@ -8,6 +8,11 @@
 #include "cli/session.h"
 #include "cli/task_text.h"
 
+static void written_print(struct session *s, const json_t *answer)
+{
+    printf("%s\n", term_safe_z(&s->arena, field_z(answer, "file")));
+}
+
 int backup_command(struct session *s)
 {
     const char *file = s->options.operands[0];
@@ -24,20 +29,15 @@ int backup_command(struct session *s)
     if (!body)
         return session_err(s, ERR_invalid, "the file's name isn't UTF-8");
     json_t *answer = session_post(s, "/v1/backup", body);
-    if (!answer)
-        return s->status;
-    if (s->json)
-        session_print(s, answer);
-    else
-        printf("%s\n", term_safe_z(&s->arena, *field_z(answer, "file") ? field_z(answer, "file") : file));
-    json_int_t missing = json_integer_value(json_object_get(answer, "artifacts_missing"));
-    if (missing > 0 && json_is_true(json_object_get(answer, "without_artifacts")))
+    long long missing = field_i64(answer, "artifacts_missing", 0);
+    bool without = json_is_true(json_object_get(answer, "without_artifacts"));
+    int status = session_answer(s, answer, written_print);
+    if (missing > 0 && without)
         session_note(s, "%lld artifacts were left out: a store that is restored from it lists them and hasn't got them",
-            (long long)missing);
+            missing);
     else if (missing > 0)
         session_note(s,
             "%lld artifacts that tasks list aren't in it: their files are gone, or damaged (weir verify names them)",
-            (long long)missing);
-    json_decref(answer);
-    return 0;
+            missing);
+    return status;
 }

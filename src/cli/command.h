@@ -14,6 +14,10 @@ const struct command_spec *command_find(const char *name);                 /* NU
 /* command_part_find: by its word ("create"); NULL: it has no such part. */
 const struct command_spec *command_part_find(const struct command_spec *spec, const char *word);
 
+/* What shells and man(1) need to know, printed from that table (completion.c, manual.c). */
+void completion_print(FILE *out, const char *shell); /* bash, zsh, fish */
+void manual_print(FILE *out);                        /* weir.1.scd */
+
 /* verb_run, view_run: what a row says, done; the exit code. */
 int verb_run(struct session *session);
 int view_run(struct session *session);

@@ -1,7 +1,6 @@
 /* completion: bash, zsh and fish scripts. Words of sub-commands (`token create`) are offered after the command; the
  * options offered are those of the command and of all its parts, since a shell script that knew more would be a second
  * parser. */
-#include "cli/completion.h"
 
 #include <string.h>
 

@@ -14,29 +14,12 @@ enum { FILE_BYTES_MAX = 512 * 1024 };
 
 static bool file_read(struct session *s, const char *path, struct diag_file *out)
 {
-    bool from_stdin = strcmp(path, "-") == 0;
-    FILE *in = from_stdin ? stdin : fopen(path, "re");
     struct buf bytes;
-    char piece[16 * 1024];
-    size_t n;
-    if (!in) {
-        session_err(s, ERR_not_found, "%s can't be opened: %s", path, strerror(errno));
-        return false;
-    }
     buf_init(&bytes, FILE_BYTES_MAX);
-    while (!bytes.full && (n = fread(piece, 1, sizeof piece, in)) > 0)
-        buf_add(&bytes, piece, n);
-    bool failed = ferror(in) != 0;
-    if (failed)
-        session_err(s, ERR_io, "%s can't be read: %s", path, strerror(errno));
-    else if (bytes.full)
-        session_err(s, ERR_body_too_large, "%s is over the limit of 512 KiB", path);
-    *out = (struct diag_file){ str_dup(&s->arena, from_stdin ? STR("stdin") : str_of(path)),
+    bool good = session_input(s, path, "512 KiB", &bytes);
+    *out = (struct diag_file){ str_dup(&s->arena, strcmp(path, "-") == 0 ? STR("stdin") : str_of(path)),
         str_dup(&s->arena, buf_str(&bytes)) };
-    bool good = !failed && !bytes.full;
     buf_release(&bytes);
-    if (!from_stdin)
-        fclose(in);
     return good;
 }
 
@@ -45,13 +28,9 @@ static bool file_check(struct session *s, const struct diag_file *file)
 {
     struct diags diags = { .arena = &s->arena };
     struct site_conf conf;
-    struct buf text;
     if (site_parse(file, &s->arena, &diags, &conf))
         return true;
-    buf_init(&text, (size_t)1 << 20);
-    diags_text(&text, &diags);
-    fwrite(text.ptr, 1, text.len, stderr);
-    buf_release(&text);
+    diags_say(&diags);
     s->status = err_exit(ERR_invalid);
     return false;
 }
@@ -105,16 +84,10 @@ static void show_lines(struct session *s, const json_t *answer)
 
 int config_show_command(struct session *s)
 {
-    json_t *answer = session_get(s, "/v1/config"), *warning;
-    size_t i;
-    if (!answer)
-        return s->status;
-    if (s->json)
-        session_print(s, answer);
-    else
-        show_lines(s, answer);
-    json_array_foreach (json_object_get(answer, "warnings"), i, warning)
-        session_note(s, "warning: %s", term_safe_z(&s->arena, json_string_value(warning)));
-    json_decref(answer);
-    return 0;
+    json_t *answer = session_get(s, "/v1/config");
+    json_t *warnings = json_incref(json_object_get(answer, "warnings"));
+    int status = session_answer(s, answer, show_lines);
+    warnings_say(s, warnings);
+    json_decref(warnings);
+    return status;
 }

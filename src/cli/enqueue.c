@@ -11,28 +11,6 @@
 enum { INPUT_DEPTH_MAX = 64 };
 static const size_t INPUT_MAX = (size_t)32 << 20; /* what the server takes */
 
-static bool input_read(struct session *s, const char *file, struct buf *out)
-{
-    bool from_stdin = strcmp(file, "-") == 0;
-    FILE *in = from_stdin ? stdin : fopen(file, "re");
-    if (!in) {
-        session_err(s, ERR_not_found, "%s can't be opened: %s", file, strerror(errno));
-        return false;
-    }
-    char piece[64 * 1024];
-    size_t n;
-    while (!out->full && (n = fread(piece, 1, sizeof piece, in)) > 0)
-        buf_add(out, piece, n);
-    bool failed = ferror(in) != 0;
-    if (failed)
-        session_err(s, ERR_io, "%s can't be read: %s", file, strerror(errno));
-    else if (out->full)
-        session_err(s, ERR_body_too_large, "%s is over the limit of 32 MiB; send the tasks in several calls", file);
-    if (!from_stdin)
-        fclose(in);
-    return !failed && !out->full;
-}
-
 static json_t *input_parse(struct session *s, const char *file, struct str bytes)
 {
     s->err = (struct err){ .arena = &s->arena };
@@ -126,34 +104,22 @@ static void task_print(struct session *s, const json_t *task)
             term_safe_z(&s->arena, task_key(&s->arena, task)));
 }
 
-static int answer_print(struct session *s, const json_t *answer)
+static void answer_print(struct session *s, const json_t *answer)
 {
-    const json_t *tasks = json_object_get(answer, "tasks"), *task;
+    const json_t *task;
     size_t i;
-    if (s->json)
-        session_print(s, tasks ? tasks : answer);
-    else if (!tasks)
+    if (!json_is_array(answer))
         task_print(s, answer);
-    else
-        json_array_foreach (tasks, i, task)
-            task_print(s, task);
-    return 0;
+    json_array_foreach (answer, i, task)
+        task_print(s, task);
 }
 
 static int enqueue_send(struct session *s, json_t *document)
 {
-    const char *key = option_get(&s->options, "idempotency-key");
-    const char *headers[] = { "Idempotency-Key", key, NULL };
-    struct str body = json_text(&s->arena, document, false);
-    json_decref(document);
-    json_t *answer =
-        session_call(s, &(struct session_request){
-                            .method = "POST", .path = "/v1/tasks", .body = body, .headers = key ? headers : NULL });
-    if (!answer)
-        return s->status;
-    int status = answer_print(s, answer);
-    json_decref(answer);
-    return status;
+    json_t *answer = session_post(s, "/v1/tasks", document), *tasks = json_incref(json_object_get(answer, "tasks"));
+    if (tasks)
+        json_decref(answer);
+    return session_answer(s, tasks ? tasks : answer, answer_print);
 }
 
 int enqueue_command(struct session *s)
@@ -168,7 +134,7 @@ int enqueue_command(struct session *s)
     } else {
         struct buf bytes;
         buf_init(&bytes, INPUT_MAX);
-        if (input_read(s, s->options.operands[0], &bytes))
+        if (session_input(s, s->options.operands[0], "32 MiB; send the tasks in several calls", &bytes))
             document = input_parse(s, s->options.operands[0], buf_str(&bytes));
         buf_release(&bytes);
     }

@@ -4,6 +4,9 @@
 
 #include "cli/session.h"
 
+/* events_of_task: (events.c) prints all events of a task, oldest first (with --json one array); the exit code. */
+int events_of_task(struct session *session, const char *key);
+
 void event_print(struct session *session, const json_t *event, FILE *out);
 
 /* json_lines: feeds pieces of a stream; `line` gets each complete JSON document (borrowed) and returns false to stop.

@@ -7,17 +7,15 @@
 
 #include "cli/command.h"
 #include "cli/event_text.h"
-#include "cli/events.h"
 #include "cli/session.h"
 #include "cli/task_text.h"
 #include "io/clock.h"
 
-enum { EVENTS_PATH_CAP = 8192, RECONNECT_MS = 60000, RECONNECT_STEP_MS = 250 };
+enum { RECONNECT_MS = 60000, RECONNECT_STEP_MS = 250 };
 
 struct events_run {
     struct session *session;
     struct json_lines lines;
-    struct client_response refusal;
     /* --json without -f: one document, written as it comes, so that a long history needs no memory */
     bool array;
     const char *archive, *queue, *task; /* filters; NULL: all. task is an id */
@@ -42,55 +40,29 @@ static bool events_line(const json_t *event, void *owner)
     return !ferror(stdout) && (run->limit == 0 || run->n < run->limit);
 }
 
-static bool events_piece(int status, struct str bytes, void *owner)
+static bool events_piece(struct str bytes, void *owner)
 {
     struct events_run *run = owner;
-    if (status >= 200 && status <= 299)
-        return json_lines_add(&run->lines, bytes);
-    buf_add(&run->refusal.body, bytes.ptr, bytes.len);
-    return true;
+    return json_lines_add(&run->lines, bytes);
 }
 
 static const char *events_path(struct events_run *run)
 {
     struct session *s = run->session;
-    struct buf path;
-    char number[32];
-    buf_init(&path, EVENTS_PATH_CAP);
-    buf_add_z(&path, "/v1/events");
-    snprintf(number, sizeof number, "%lld", (long long)run->since);
-    session_query(s, &path, "since", number);
-    session_query(s, &path, "archive", run->archive);
-    session_query(s, &path, "queue", run->queue);
-    session_query(s, &path, "task", run->task);
-    if (run->limit > 0) {
-        snprintf(number, sizeof number, "%lld", (long long)(run->limit - run->n));
-        session_query(s, &path, "limit", number);
-    }
-    session_query(s, &path, "follow", run->follow ? "1" : NULL);
-    const char *z = str_dupz(&s->arena, buf_str(&path));
-    buf_release(&path);
-    return z;
+    const char *path = session_query_i64(s, "/v1/events", "since", run->since);
+    path = session_query(s, path, "archive", run->archive);
+    path = session_query(s, path, "queue", run->queue);
+    path = session_query(s, path, "task", run->task);
+    if (run->limit > 0)
+        path = session_query_i64(s, path, "limit", run->limit - run->n);
+    return session_query(s, path, "follow", run->follow ? "1" : NULL);
 }
 
 /* events_ask: one request; true: it was answered, or refused (session.status says which). */
 static bool events_ask(struct events_run *run)
 {
-    struct session *s = run->session;
-    int http = 0;
-    s->err = (struct err){ .arena = &s->arena };
     json_lines_reset(&run->lines);
-    if (!client_stream(s->client, "GET", events_path(run), NULL, events_piece, run, &http, &s->err)) {
-        s->status = err_exit(s->err.code);
-        return false;
-    }
-    s->status = 0;
-    if (http < 200 || http > 299) {
-        run->refusal.status = http;
-        client_problem(&run->refusal, &s->err);
-        s->status = err_exit(s->err.code);
-    }
-    return true;
+    return session_stream(run->session, events_path(run), events_piece, run);
 }
 
 /* events_all: a follower goes on after the server was away; the first failure of all is final. */
@@ -120,7 +92,6 @@ static int events_run(struct events_run *run)
     struct session *s = run->session;
     run->array = s->json && !run->follow;
     json_lines_init(&run->lines, events_line, run);
-    buf_init(&run->refusal.body, 1 << 20);
     events_all(run);
     int status = s->status;
     if (status != 0)
@@ -128,7 +99,6 @@ static int events_run(struct events_run *run)
     if (run->array && (status == 0 || run->n > 0))
         puts(run->n > 0 ? "]" : "[]");
     json_lines_release(&run->lines);
-    buf_release(&run->refusal.body);
     return status;
 }
 

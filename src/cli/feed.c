@@ -11,7 +11,7 @@ enum { FEED_PATIENCE_MS = 30000, FEED_RETRY_MS = 200, FEED_ALIVE_MS = 5000, FEED
 /* head_find: the newest event's number; whatever is read after this call is at least as new. */
 static bool head_find(struct session *s, int64_t *out)
 {
-    json_t *stats = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/stats" });
+    json_t *stats = session_look(s, "/v1/stats");
     if (!stats)
         return false;
     *out = field_i64(stats, "seq", 0);
@@ -45,6 +45,12 @@ static void feed_again(struct loop_timer *timer)
     feed_start(timer->owner);
 }
 
+static void feed_lose(struct feed *feed)
+{
+    feed->session->status = err_exit(feed->session->err.code);
+    feed->lost(feed->owner);
+}
+
 static void feed_done(struct client_response *response, struct err *err, void *owner)
 {
     struct feed *feed = owner;
@@ -52,20 +58,17 @@ static void feed_done(struct client_response *response, struct err *err, void *o
     int64_t now = clock_boot_ms();
     feed->request = NULL;
     feed->broken = true;
+    s->err = (struct err){ .arena = &s->arena };
     if (response->status >= 400 && response->status != 503) {
-        s->err = (struct err){ .arena = &s->arena };
         client_problem(response, &s->err);
-        s->status = err_exit(s->err.code);
-        feed->lost(feed->owner);
+        feed_lose(feed);
         return;
     }
     if (feed->down_since == 0 || response->status == 200 || now - feed->started > FEED_ALIVE_MS)
         feed->down_since = now; /* it was there until now */
     if (now - feed->down_since >= FEED_PATIENCE_MS) {
-        s->err = (struct err){ .arena = &s->arena };
         err_set(&s->err, ERR_unreachable, "%s%s", *err->text ? "" : CLIENT_NOBODY, *err->text ? err->text : s->server);
-        s->status = err_exit(ERR_unreachable);
-        feed->lost(feed->owner);
+        feed_lose(feed);
         return;
     }
     loop_arm(s->loop, &feed->retry, now + FEED_RETRY_MS);

@@ -7,7 +7,6 @@
 
 #include "cli/graph_draw.h"
 #include "cli/task_text.h"
-#include "core/layout.h"
 
 enum { CELLS_MAX = 4 << 20, BOX_ROWS = 3, LABEL_PAD = 4, UP = 1, DOWN = 2, LEFT = 4, RIGHT = 8 };
 
@@ -94,23 +93,26 @@ static void text_put(struct canvas *canvas, int64_t x, int64_t y, const char *te
 
 /* --- ports and tracks --- */
 
-static bool layout_run(struct drawing *d)
+bool graph_layout(struct arena *arena, const struct graph *graph,
+    int64_t (*width)(const struct graph_task *task, int64_t incoming), int64_t gap, struct layout *out)
 {
-    const struct graph *graph = d->graph;
-    int64_t *widths = ARENA_ARRAY(d->arena, int64_t, graph->n_tasks + 1);
-    struct layout_edge *edges = ARENA_ARRAY(d->arena, struct layout_edge, graph->n_edges + 1);
-    int64_t *incoming = ARENA_ARRAY(d->arena, int64_t, graph->n_tasks + 1);
+    int64_t *widths = ARENA_ARRAY(arena, int64_t, graph->n_tasks + 1);
+    struct layout_edge *edges = ARENA_ARRAY(arena, struct layout_edge, graph->n_edges + 1);
+    int64_t *incoming = ARENA_ARRAY(arena, int64_t, graph->n_tasks + 1);
     for (size_t i = 0; i < graph->n_edges; i++) {
         edges[i] = (struct layout_edge){ .above = graph->edges[i].to, .below = graph->edges[i].from };
         incoming[graph->edges[i].from]++;
     }
-    for (size_t i = 0; i < graph->n_tasks; i++) {
-        int64_t label = term_width(str_of(graph->tasks[i].label)) + LABEL_PAD, ports = 2 * incoming[i] + 1;
-        widths[i] = label > ports ? label : ports;
-        widths[i] |= 1; /* odd: a middle column */
-    }
-    struct layout_input input = { graph->n_tasks, graph->n_edges, widths, edges, 2, 1 };
-    return layout_make(d->arena, &input, &d->layout);
+    for (size_t i = 0; i < graph->n_tasks; i++)
+        widths[i] = width(&graph->tasks[i], incoming[i]);
+    struct layout_input input = { graph->n_tasks, graph->n_edges, widths, edges, gap, gap / 2 };
+    return layout_make(arena, &input, out);
+}
+
+static int64_t box_columns(const struct graph_task *task, int64_t incoming)
+{
+    int64_t label = term_width(str_of(task->label)) + LABEL_PAD, ports = 2 * incoming + 1;
+    return (label > ports ? label : ports) | 1; /* odd: a middle column */
 }
 
 /* ports_assign: the nets that enter a box do so side by side, in the order of where they come from. Hops are sorted by
@@ -171,7 +173,7 @@ static int64_t track_free_row(const struct track *tracks, size_t n, const struct
 }
 
 /* channel_place: a net whose way down from its box meets the column in which another net goes down must turn off above
- * that one. Nets that want this of each other are placed in the order of their boxes: they share a piece of a column
+ * the other. Nets that want this of each other are placed in the order of their boxes: they share a piece of a column
  * then. */
 static int64_t channel_place(struct drawing *d, struct track *tracks, size_t n)
 {
@@ -273,24 +275,9 @@ static void tracks_draw(struct drawing *d)
 
 static void canvas_print(FILE *out, const struct canvas *canvas, const struct term *term)
 {
-    static const char *const utf8[16] = {
-        " ",
-        "\xE2\x94\x82",
-        "\xE2\x94\x82",
-        "\xE2\x94\x82",
-        "\xE2\x94\x80",
-        "\xE2\x94\x98",
-        "\xE2\x94\x90",
-        "\xE2\x94\xA4",
-        "\xE2\x94\x80",
-        "\xE2\x94\x94",
-        "\xE2\x94\x8C",
-        "\xE2\x94\x9C",
-        "\xE2\x94\x80",
-        "\xE2\x94\xB4",
-        "\xE2\x94\xAC",
-        "\xE2\x94\xBC",
-    };
+    static const char *const utf8[16] = { " ", "\xE2\x94\x82", "\xE2\x94\x82", "\xE2\x94\x82", "\xE2\x94\x80",
+        "\xE2\x94\x98", "\xE2\x94\x90", "\xE2\x94\xA4", "\xE2\x94\x80", "\xE2\x94\x94", "\xE2\x94\x8C", "\xE2\x94\x9C",
+        "\xE2\x94\x80", "\xE2\x94\xB4", "\xE2\x94\xAC", "\xE2\x94\xBC" };
     static const char *const ascii[16] = { " ", "|", "|", "|", "-", "+", "+", "+", "-", "+", "+", "+", "-", "+", "+",
         "+" };
     for (int64_t y = 0; y < canvas->rows; y++) {
@@ -329,7 +316,7 @@ static void legend_print(FILE *out, const struct drawing *d)
 bool graph_ascii(FILE *out, struct arena *arena, const struct term *term, const struct graph *graph, int columns)
 {
     struct drawing d = { .arena = arena, .graph = graph, .term = term };
-    if (graph->n_tasks > GRAPH_BOXES_MAX || !layout_run(&d))
+    if (graph->n_tasks > GRAPH_BOXES_MAX || !graph_layout(arena, graph, box_columns, 2, &d.layout))
         return false;
     if (graph->n_tasks == 0)
         return true;

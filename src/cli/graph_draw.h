@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "cli/term.h"
+#include "core/layout.h"
 
 struct graph_task {
     int64_t id;
@@ -26,6 +27,9 @@ struct graph {
 
 enum { GRAPH_BOXES_MAX = 400 };
 
+/* graph_layout: boxes in layers, each as wide as `width` says of its task and the edges that enter it. */
+bool graph_layout(struct arena *arena, const struct graph *graph,
+    int64_t (*width)(const struct graph_task *task, int64_t incoming), int64_t gap, struct layout *out);
 /* graph_ascii: boxes in layers; false when it is wider than `columns` (0: no limit) or has too many tasks: nothing was
  * written, use graph_list. */
 bool graph_ascii(FILE *out, struct arena *arena, const struct term *term, const struct graph *graph, int columns);

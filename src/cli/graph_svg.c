@@ -3,7 +3,6 @@
 
 #include "cli/graph_draw.h"
 #include "cli/task_text.h"
-#include "core/layout.h"
 
 enum {
     CHAR_PX = 8,
@@ -18,10 +17,12 @@ enum {
     LEGEND_WIDTH_PX = 640
 };
 
-static const struct palette {
-    char state;
-    const char *fill, *line;
-} palettes[] = {
+/* How a state is drawn (fill, line), and a kind of edge (as SVG, as dot). */
+struct style {
+    char letter;
+    const char *first, *second;
+};
+static const struct style palettes[] = {
     { 'Q', "#f3f4f6", "#9ca3af" },
     { 'S', "#fef9c3", "#ca8a04" },
     { 'P', "#cffafe", "#0891b2" },
@@ -30,30 +31,22 @@ static const struct palette {
     { 'F', "#fee2e2", "#dc2626" },
     { 'T', "#fae8ff", "#a21caf" },
     { 'A', "#e5e7eb", "#6b7280" },
+    { 0 },
 };
-static const struct edge_style {
-    char kind;
-    const char *svg, *dot;
-} edge_styles[] = {
+static const struct style edge_styles[] = {
     { 'd', "", "" },
     { 'a', " stroke-dasharray=\"5 4\"", "style=dashed, arrowhead=empty" },
     { 'c', " stroke-dasharray=\"2 4\" class=\"c\"", "style=dotted, color=\"#dc2626\", arrowhead=tee" },
+    { 0 },
 };
 
-static const struct palette *palette_of(char state)
+/* style_of: the first one for a letter that isn't there. */
+static const struct style *style_of(const struct style *styles, char letter)
 {
-    for (size_t i = 0; i < sizeof palettes / sizeof *palettes; i++)
-        if (palettes[i].state == state)
-            return &palettes[i];
-    return &palettes[0];
-}
-
-static const struct edge_style *style_of(char kind)
-{
-    for (size_t i = 0; i < sizeof edge_styles / sizeof *edge_styles; i++)
-        if (edge_styles[i].kind == kind)
-            return &edge_styles[i];
-    return &edge_styles[0];
+    for (size_t i = 0; styles[i].letter; i++)
+        if (styles[i].letter == letter)
+            return &styles[i];
+    return &styles[0];
 }
 
 static void dot_quote(FILE *out, const char *text)
@@ -73,12 +66,12 @@ void graph_dot(FILE *out, const struct graph *graph)
         out);
     for (size_t i = 0; i < graph->n_tasks; i++) {
         const struct graph_task *task = &graph->tasks[i];
-        const struct palette *palette = palette_of(task->state);
+        const struct style *palette = style_of(palettes, task->state);
         fputs("    ", out);
         dot_quote(out, task->key);
         fputs(" [label=", out);
         dot_quote(out, task->label);
-        fprintf(out, ", fillcolor=\"%s\", color=\"%s\"];\n", palette->fill, palette->line);
+        fprintf(out, ", fillcolor=\"%s\", color=\"%s\"];\n", palette->first, palette->second);
     }
     for (size_t i = 0; i < graph->n_edges; i++) { /* drawn from what is waited for to what waits */
         const struct graph_edge *edge = &graph->edges[i];
@@ -86,7 +79,7 @@ void graph_dot(FILE *out, const struct graph *graph)
         dot_quote(out, graph->tasks[edge->to].key);
         fputs(" -> ", out);
         dot_quote(out, graph->tasks[edge->from].key);
-        const char *style = style_of(edge->kind)->dot;
+        const char *style = style_of(edge_styles, edge->kind)->second;
         if (*style)
             fprintf(out, " [%s]", style);
         fputs(";\n", out);
@@ -117,14 +110,14 @@ static int64_t node_y(const struct layout_node *node)
 
 static void svg_task(FILE *out, const struct graph_task *task, const struct layout_node *node)
 {
-    const struct palette *palette = palette_of(task->state);
+    const struct style *palette = style_of(palettes, task->state);
     long long x = MARGIN_PX + node->x, y = node_y(node), width = node->width;
     fprintf(out, "<g><title>");
     xml_text(out, task->key);
     fprintf(out,
         ": %s</title><rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>",
-        letter_word(task->state), x, y, width, BOX_PX, palette->fill, palette->line);
-    fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" style=\"fill:%s\">%c</text>", x + 16, y + 22, palette->line,
+        letter_word(task->state), x, y, width, BOX_PX, palette->first, palette->second);
+    fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" style=\"fill:%s\">%c</text>", x + 16, y + 22, palette->second,
         task->state);
     fprintf(out, "<text x=\"%lld\" y=\"%lld\">", x + 16 + (width - 16) / 2, y + 22);
     xml_text(out, *task->name ? task->name : task->key);
@@ -142,26 +135,15 @@ static void svg_hop(
     fprintf(out, "<path d=\"M%lld %lld C%lld %lld %lld %lld %lld %lld", x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
     if (!ends)
         fprintf(out, " V%lld", y2 + BOX_PX);
-    fprintf(out, "\"%s%s/>\n", ends ? style_of(graph->edges[hop->edge].kind)->svg : "",
+    fprintf(out, "\"%s%s/>\n", ends ? style_of(edge_styles, graph->edges[hop->edge].kind)->first : "",
         ends ? " marker-end=\"url(#a)\"" : "");
 }
 
-static bool svg_layout(struct arena *arena, const struct graph *graph, struct layout *out)
+static int64_t box_px(const struct graph_task *task, int64_t incoming)
 {
-    int64_t *widths = ARENA_ARRAY(arena, int64_t, graph->n_tasks + 1);
-    struct layout_edge *edges = ARENA_ARRAY(arena, struct layout_edge, graph->n_edges + 1);
-    int64_t *incoming = ARENA_ARRAY(arena, int64_t, graph->n_tasks + 1);
-    for (size_t i = 0; i < graph->n_edges; i++) {
-        edges[i] = (struct layout_edge){ .above = graph->edges[i].to, .below = graph->edges[i].from };
-        incoming[graph->edges[i].from]++;
-    }
-    for (size_t i = 0; i < graph->n_tasks; i++) {
-        const char *text = *graph->tasks[i].name ? graph->tasks[i].name : graph->tasks[i].key;
-        int64_t label = term_width(str_of(text)) * CHAR_PX + BOX_PAD_PX, ports = (incoming[i] + 1) * PORT_PX;
-        widths[i] = label > ports ? label : ports;
-    }
-    struct layout_input input = { graph->n_tasks, graph->n_edges, widths, edges, GAP_PX, GAP_PX / 2 };
-    return layout_make(arena, &input, out);
+    const char *text = *task->name ? task->name : task->key;
+    int64_t label = term_width(str_of(text)) * CHAR_PX + BOX_PAD_PX, ports = (incoming + 1) * PORT_PX;
+    return label > ports ? label : ports;
 }
 
 static void svg_head(FILE *out, long long width, long long height)
@@ -195,7 +177,7 @@ static void svg_legend(FILE *out, long long y)
 bool graph_svg(FILE *out, struct arena *arena, const struct graph *graph)
 {
     struct layout layout;
-    if (!svg_layout(arena, graph, &layout))
+    if (!graph_layout(arena, graph, box_px, GAP_PX, &layout))
         return false;
     int64_t *total = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1),
             *entered = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1);

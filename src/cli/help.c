@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/completion.h"
+#include "cli/session.h"
 #include "text/task_doc.h"
 
 static void help_group(const char *group)
@@ -55,35 +55,21 @@ static int help_one(const struct options *options)
     return 0;
 }
 
-int help_main(const struct command_spec *spec, int argc, char **argv)
+int help_command(struct session *s)
 {
-    struct arena arena = { 0 };
-    struct options options;
-    int status = options_parse(&options, spec, argc, argv, &arena);
-    if (status == OPTIONS_RUN) {
-        status = 0;
-        if (option_given(&options, "completion"))
-            completion_print(stdout, option_get(&options, "completion"));
-        else if (option_given(&options, "man"))
-            manual_print(stdout);
-        else if (options.n_operands)
-            status = help_one(&options);
-        else
-            help_all();
-    }
-    arena_release(&arena);
-    return fflush(stdout) == 0 ? status : 1;
+    if (option_given(&s->options, "completion"))
+        completion_print(stdout, option_get(&s->options, "completion"));
+    else if (option_given(&s->options, "man"))
+        manual_print(stdout);
+    else if (s->options.n_operands)
+        return help_one(&s->options);
+    else
+        help_all();
+    return 0;
 }
 
-int version_main(const struct command_spec *spec, int argc, char **argv)
+int version_command(struct session *s)
 {
-    struct arena arena = { 0 };
-    struct options options;
-    int status = options_parse(&options, spec, argc, argv, &arena);
-    if (status == OPTIONS_RUN) {
-        printf(option_given(&options, "json") ? "{\"version\":\"%s\"}\n" : "weir %s\n", WEIR_VERSION);
-        status = 0;
-    }
-    arena_release(&arena);
-    return fflush(stdout) == 0 ? status : 1;
+    printf(s->json ? "{\"version\":\"%s\"}\n" : "weir %s\n", WEIR_VERSION);
+    return 0;
 }

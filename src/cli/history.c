@@ -4,21 +4,14 @@
 
 #include "base/map.h"
 #include "cli/command.h"
-#include "cli/events.h"
+#include "cli/event_text.h"
 #include "cli/revision_text.h"
 #include "cli/session.h"
 #include "cli/task_table.h"
 #include "cli/task_text.h"
 #include "io/clock.h"
 
-enum {
-    HISTORY_DEFAULT = 50,
-    HISTORY_PATH_CAP = 16 * 1024,
-    REVISIONS_PAGE = 200,
-    PAGE_MAX = 1000,
-    AUTHOR_WIDTH = 20,
-    MESSAGE_WIDTH = 40
-};
+enum { HISTORY_DEFAULT = 50, REVISIONS_PAGE = 200, PAGE_MAX = 1000, AUTHOR_WIDTH = 20, MESSAGE_WIDTH = 40 };
 
 struct history {
     struct session *session;
@@ -87,7 +80,7 @@ static const json_t *revision_of(struct history *h, const json_t *task)
     char tail[80];
     size_t i;
     snprintf(tail, sizeof tail, "/revisions?limit=%d&cursor=%lld", REVISIONS_PAGE, (long long)rev + 1);
-    json_t *page = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, archive, tail) });
+    json_t *page = session_look(s, archive_path(s, archive, tail));
     json_array_foreach (json_object_get(page, "revisions"), i, item)
         json_object_set(h->revisions, revision_key(s, archive, field_i64(item, "rev", 0)), (json_t *)(uintptr_t)item);
     json_decref(page);
@@ -154,37 +147,31 @@ static void history_print(struct history *h)
 }
 
 /* history_path: what the server can filter; the rest is done here. */
-static bool history_path(struct history *h, struct buf *path)
+static const char *history_path(struct history *h)
 {
     struct session *s = h->session;
     bool here = h->author || h->since > 0 || h->until > 0 || h->rev_to > h->rev_from;
-    char rev[24];
-    if (!task_filters(s, path, here ? PAGE_MAX : h->limit))
-        return false;
-    snprintf(rev, sizeof rev, "%lld", (long long)h->rev_from);
-    session_query(s, path, "rev", h->rev_from > 0 && h->rev_from == h->rev_to ? rev : NULL);
-    if (!option_given(&s->options, "state"))
-        session_query(s, path, "state", "DFTA");
-    return true;
+    const char *path = task_filters(s, here ? PAGE_MAX : h->limit);
+    if (path && h->rev_from > 0 && h->rev_from == h->rev_to)
+        path = session_query_i64(s, path, "rev", h->rev_from);
+    return path ? session_query(s, path, "state", option_given(&s->options, "state") ? NULL : "DFTA") : NULL;
 }
 
 static int history_of_all(struct session *s)
 {
     struct history h = { .session = s, .author = option_get(&s->options, "author"), .limit = HISTORY_DEFAULT };
-    struct buf path;
-    buf_init(&path, HISTORY_PATH_CAP);
+    const char *path = NULL;
     bool ok = option_i64(&s->options, "limit", 0, INT32_MAX, &h.limit) && range_read(&h) &&
-              time_read(&h, "since", &h.since) && time_read(&h, "until", &h.until) && history_path(&h, &path);
+              time_read(&h, "since", &h.since) && time_read(&h, "until", &h.until) && (path = history_path(&h)) != NULL;
     h.tasks = json_array();
     h.revisions = json_object();
     int status = ok ? 0 : EXIT_USAGE;
-    if (ok && !session_walk(s, path.ptr, "tasks", task_take, &h))
+    if (ok && !session_walk(s, path, "tasks", task_take, &h))
         status = s->status;
     else if (ok && s->json)
         session_print(s, h.tasks);
     else if (ok)
         history_print(&h);
-    buf_release(&path);
     json_decref(h.tasks);
     json_decref(h.revisions);
     return status;
@@ -193,4 +180,32 @@ static int history_of_all(struct session *s)
 int history_command(struct session *s)
 {
     return s->options.n_operands ? events_of_task(s, s->options.operands[0]) : history_of_all(s);
+}
+
+/* --- history prune: removes logs, outputs and artifacts of old tasks; the tasks themselves stay --- */
+
+static void pruned_print(struct session *s, const json_t *answer)
+{
+    int64_t before = 0;
+    field_time(answer, "before", &before);
+    printf("%s of %lld tasks that ended before %s: %s of logs\n",
+        option_given(&s->options, "apply") ? "removed the results" : "results",
+        (long long)field_i64(answer, "tasks", 0), local_text(before).z,
+        bytes_text(field_i64(answer, "log_bytes", 0)).z);
+}
+
+int history_prune_command(struct session *s)
+{
+    int64_t older;
+    if (option_given(&s->options, "dry-run") == option_given(&s->options, "apply"))
+        return usage_error(s->options.spec, "say --dry-run or --apply");
+    if (!option_duration(&s->options, "older-than", &older))
+        return EXIT_USAGE;
+    if (!session_utf8(s, "archive") || !session_utf8(s, "queue"))
+        return s->status;
+    json_t *body = json_pack("{s:b}", "dry_run", option_given(&s->options, "dry-run"));
+    session_put(s, body, "older-than", "older_than");
+    session_put(s, body, "archive", "archive");
+    session_put(s, body, "queue", "queue");
+    return session_answer(s, session_post(s, "/v1/prune", body), pruned_print);
 }

@@ -8,8 +8,7 @@
 int64_t lane_count(const json_t *lane, char letter)
 {
     const char name[2] = { letter, '\0' };
-    const json_t *counts = json_object_get(lane, "counts");
-    return field_i64(counts, name, field_i64(counts, letter_word(letter), 0));
+    return field_i64(json_object_get(lane, "counts"), name, 0);
 }
 
 int64_t lane_unfinished(const json_t *lane)
@@ -23,12 +22,9 @@ int64_t lane_unfinished(const json_t *lane)
 
 const char *lane_paused(struct arena *arena, const json_t *lane)
 {
-    const json_t *paused = json_object_get(lane, "paused");
-    if (!paused || json_is_null(paused) || json_is_false(paused))
+    const char *by = field_z(lane, "paused_by"), *reason = field_z(lane, "reason");
+    if (!json_is_true(json_object_get(lane, "paused")))
         return NULL;
-    const json_t *from = json_is_object(paused) ? paused : lane;
-    const char *by = *field_z(from, "by") ? field_z(from, "by") : field_z(from, "paused_by");
-    const char *reason = *field_z(from, "reason") ? field_z(from, "reason") : field_z(from, "paused_reason");
     return str_dupz(arena, str_fmt(arena, "%s%s%s%s", *by ? "by " : "", by, *reason ? ": " : "", reason));
 }
 

@@ -13,21 +13,14 @@
 #include "cli/task_text.h"
 #include "io/clock.h"
 
-enum {
-    LOG_PIECE_CAP = 4 << 20,
-    LOG_PATH_CAP = 4096,
-    RECONNECT_MS = 30000,
-    RECONNECT_STEP_MS = 250,
-    LOG_JSON_MAX = 64 << 20
-};
+enum { LOG_PIECE_CAP = 4 << 20, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250, LOG_JSON_MAX = 64 << 20 };
 
 struct log_stream {
     struct session *session;
     struct term_filter filter;
-    struct client_response refusal; /* the body of an answer that isn't 2xx */
-    int64_t attempt;                /* which one is followed; 0: the last one, not known yet */
-    uint64_t taken;                 /* bytes of the log seen */
-    struct buf text;                /* --json: all of them */
+    int64_t attempt; /* which one is followed; 0: the last one, not known yet */
+    uint64_t taken;  /* bytes of the log seen */
+    struct buf text; /* --json: all of them */
     bool broken_pipe;
 };
 
@@ -38,13 +31,9 @@ static bool log_write(struct log_stream *stream, struct str bytes)
     return !stream->broken_pipe;
 }
 
-static bool log_piece(int status, struct str bytes, void *owner)
+static bool log_piece(struct str bytes, void *owner)
 {
     struct log_stream *stream = owner;
-    if (status < 200 || status > 299) {
-        buf_add(&stream->refusal.body, bytes.ptr, bytes.len);
-        return true;
-    }
     stream->taken += bytes.len;
     if (stream->session->json) {
         buf_add(&stream->text, bytes.ptr, bytes.len);
@@ -62,51 +51,28 @@ static bool log_piece(int status, struct str bytes, void *owner)
 
 static const char *log_path(struct session *s, int64_t attempt, uint64_t offset, bool tail)
 {
-    struct buf path;
-    char number[32];
+    const char *path = session_task_path(s, s->options.operands[0], "/log");
     uint64_t size = 0;
-    buf_init(&path, LOG_PATH_CAP);
-    buf_add_z(&path, session_task_path(s, s->options.operands[0], "/log"));
-    snprintf(number, sizeof number, "%lld", (long long)attempt);
-    session_query(s, &path, "attempt", attempt > 0 ? number : NULL);
-    if (tail && option_size(&s->options, "tail", &size) && option_given(&s->options, "tail")) {
-        snprintf(number, sizeof number, "%llu", (unsigned long long)size);
-        session_query(s, &path, "tail", number);
-    } else if (offset > 0) {
-        snprintf(number, sizeof number, "%llu", (unsigned long long)offset);
-        session_query(s, &path, "offset", number);
-    }
-    session_query(s, &path, "follow", option_given(&s->options, "follow") ? "1" : NULL);
-    const char *z = str_dupz(&s->arena, buf_str(&path));
-    buf_release(&path);
-    return z;
+    if (attempt > 0)
+        path = session_query_i64(s, path, "attempt", attempt);
+    if (tail && option_size(&s->options, "tail", &size) && option_given(&s->options, "tail"))
+        path = session_query_i64(s, path, "tail", (int64_t)size);
+    else if (offset > 0)
+        path = session_query_i64(s, path, "offset", (int64_t)offset);
+    return session_query(s, path, "follow", option_given(&s->options, "follow") ? "1" : NULL);
 }
 
 /* log_ask: one request; true: it was answered to its end. */
 static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offset, bool tail)
 {
-    int http = 0;
-    s->err = (struct err){ .arena = &s->arena };
-    if (!client_stream(
-            s->client, "GET", log_path(s, stream->attempt, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
-        s->status = err_exit(s->err.code);
-        return false;
-    }
-    s->status = 0;
-    if (http < 200 || http > 299) {
-        stream->refusal.status = http;
-        client_problem(&stream->refusal, &s->err);
-        s->status = err_exit(s->err.code);
-    }
-    return true;
+    return session_stream(s, log_path(s, stream->attempt, offset, tail), log_piece, stream);
 }
 
 /* attempt_ended: whether the attempt that is followed has ended; the newest one is chosen if none was. false also when
  * nobody answers. */
 static bool attempt_ended(struct session *s, struct log_stream *stream)
 {
-    json_t *task = session_try(
-        s, &(struct session_request){ .method = "GET", .path = session_task_path(s, s->options.operands[0], "") });
+    json_t *task = session_look(s, session_task_path(s, s->options.operands[0], ""));
     const json_t *attempts = json_object_get(task, "attempts");
     bool ended = false;
     for (size_t i = json_array_size(attempts); i > 0; i--) { /* the newest of that number */
@@ -193,7 +159,6 @@ static int log_read(struct session *s, struct log_stream *stream, uint64_t offse
 
 int log_command(struct session *s)
 {
-    int status = 0;
     int64_t attempt = 1, offset = 0;
     uint64_t size;
     if (!option_i64(&s->options, "attempt", 1, INT32_MAX, &attempt) ||
@@ -204,17 +169,15 @@ int log_command(struct session *s)
     if (s->json && option_given(&s->options, "follow"))
         return usage_error(s->options.spec, "--follow and --json exclude each other: a document has an end");
     struct log_stream stream = { .session = s };
-    buf_init(&stream.refusal.body, 1 << 20);
     stream.attempt = option_given(&s->options, "attempt") ? attempt : 0;
     buf_init(&stream.text, LOG_JSON_MAX);
     json_t *document = s->json ? document_begin(s, &stream) : NULL;
-    status = s->json && !document ? s->status : log_read(s, &stream, (uint64_t)offset);
+    int status = s->json && !document ? s->status : log_read(s, &stream, (uint64_t)offset);
     if (document && status == 0)
         document_print(s, document, &stream);
     if (!s->json && s->term.color && stream.taken > 0)
         fputs("\033[0m", stdout); /* whatever colour the log left on */
     json_decref(document);
     buf_release(&stream.text);
-    buf_release(&stream.refusal.body);
     return status;
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/completion.h"
 #include "text/task_doc.h"
 
 /* scd_text: scdoc gives meaning to _ * \ and to # at the beginning of a line. */
@@ -25,11 +24,7 @@ static void scd_option(FILE *out, const struct option_spec *o)
     fprintf(out, "*--%s*", o->name);
     if (o->argument) {
         fputs(" _", out);
-        for (const char *c = o->argument; *c; c++) {
-            if (strchr("_*\\", *c))
-                fputc('\\', out);
-            fputc(*c, out);
-        }
+        scd_text(out, o->argument);
         fputc('_', out);
     }
     fputs("\n\t", out);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/revision_text.h"
 #include "cli/session.h"
 #include "text/hint_message.h"
 
@@ -121,9 +122,7 @@ static json_t *http_call(struct notice *notice, const char *method, const char *
 static bool http_notify(struct notice *notice)
 {
     struct session *s = &notice->session;
-    struct str name = client_encode(&s->arena, str_of(notice->archive));
-    const char *path = str_dupz(&s->arena, str_fmt(&s->arena, "/v1/archives/%.*s", STR_ARG(name)));
-    json_t *archive = http_call(notice, "GET", path, (struct str){ 0 });
+    json_t *archive = http_call(notice, "GET", archive_path(s, notice->archive, ""), (struct str){ 0 });
     if (!archive)
         return false;
     const char *kind = json_string_value(json_object_get(archive, "kind"));
@@ -140,7 +139,7 @@ static bool http_notify(struct notice *notice)
     json_t *body =
         json_pack("{s:I, s:s*, s:s*}", "rev", (json_int_t)rev, "cause", cause && *cause ? cause : NULL, "txn", txn);
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    path = str_dupz(&s->arena, str_fmt(&s->arena, "%s/revisions", path));
+    const char *path = archive_path(s, notice->archive, "/revisions");
     json_t *answer = text ? http_call(notice, "POST", path, str_of(text)) : NULL;
     bool good = answer != NULL;
     json_decref(answer);
@@ -165,14 +164,6 @@ static void http_try(struct notice *notice, const char *server)
 
 /* --- the command --- */
 
-static const char *default_socket(struct arena *arena)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (state && *state)
-        return str_dupz(arena, str_fmt(arena, "%s/weir/run/notify.sock", state));
-    return home && *home ? str_dupz(arena, str_fmt(arena, "%s/.local/state/weir/run/notify.sock", home)) : NULL;
-}
-
 static void notify(struct notice *notice)
 {
     struct session *s = &notice->session;
@@ -185,7 +176,7 @@ static void notify(struct notice *notice)
         http_try(notice, server);
         return;
     }
-    const char *path = server ? socket_for(notice, server + 5) : default_socket(&s->arena);
+    const char *path = server ? socket_for(notice, server + 5) : state_path(&s->arena, "weir/run/notify.sock");
     enum sent sent = path ? datagram_send(notice, path) : SENT_NO_SOCKET;
     if (sent == SENT)
         return;

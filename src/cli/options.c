@@ -74,20 +74,12 @@ int usage_error(const struct command_spec *spec, const char *fmt, ...)
     return EXIT_USAGE;
 }
 
-static const struct option_spec *option_by_name(const struct command_spec *spec, struct str name)
+/* option_find: by its name, or where that is empty by its letter. */
+static const struct option_spec *option_find(const struct command_spec *spec, struct str name, char letter)
 {
     const struct option_spec *o;
     for (size_t i = 0; (o = option_at(spec, i)) != NULL; i++)
-        if (str_eqz(name, o->name))
-            return o;
-    return NULL;
-}
-
-static const struct option_spec *option_by_letter(const struct command_spec *spec, char letter)
-{
-    const struct option_spec *o;
-    for (size_t i = 0; (o = option_at(spec, i)) != NULL; i++)
-        if (o->letter == letter)
+        if (name.len ? str_eqz(name, o->name) : o->letter == letter)
             return o;
     return NULL;
 }
@@ -152,7 +144,7 @@ static int option_long(struct options *out, int argc, char **argv, int *at)
     const char *word = argv[*at] + 2;
     const char *equals = strchr(word, '=');
     struct str name = { word, equals ? (size_t)(equals - word) : strlen(word) };
-    const struct option_spec *o = option_by_name(out->spec, name);
+    const struct option_spec *o = option_find(out->spec, name, '=');
     if (!o)
         return option_unknown(out->spec, name);
     if (!o->argument) {
@@ -171,7 +163,7 @@ static int option_long(struct options *out, int argc, char **argv, int *at)
 static int option_short(struct options *out, int argc, char **argv, int *at)
 {
     for (const char *c = argv[*at] + 1; *c; c++) {
-        const struct option_spec *o = option_by_letter(out->spec, *c);
+        const struct option_spec *o = option_find(out->spec, (struct str){ 0 }, *c);
         if (!o)
             return usage_error(out->spec, "unknown option -%c", *c);
         if (!o->argument) {

@@ -144,6 +144,54 @@ static void edge_json(struct json *json, struct plan *plan, const struct expansi
     json_object_end(json);
 }
 
+static struct str edge_line(
+    struct plan *plan, const struct expansion *out, const struct expand_edge *edge, size_t width)
+{
+    struct str other = key_of(plan, edge->other.rev, edge->other.name),
+               own = key_of(plan, plan->rev, out->tasks[edge->task].name);
+    return str_fmt(&plan->arena, "%.*s%*s %s %.*s  (%s%s)", STR_ARG(other),
+        (int)(width > other.len ? width - other.len : 0), "", edge->kind == EDGE_CANCELS ? "<!=" : "<--", STR_ARG(own),
+        edge_kind_name(edge->kind), edge->lock ? ", lock" : "");
+}
+
+static struct str task_mark(struct plan *plan, const struct expand_task *task)
+{
+    return str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, task->name)));
+}
+
+static struct str edge_mark(struct plan *plan, const struct expansion *out, const struct expand_edge *edge)
+{
+    return str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, out, edge, 0)));
+}
+
+/* lines_of: tasks and edges, each as a line that says everything about it. */
+static struct smap lines_of(struct plan *plan, const struct expansion *out)
+{
+    struct smap lines = { 0 };
+    for (size_t i = 0; i < out->n_tasks; i++)
+        smap_put(&lines, task_mark(plan, &out->tasks[i]), &out->tasks[i]);
+    for (size_t i = 0; i < out->n_edges; i++)
+        smap_put(&lines, edge_mark(plan, out, &out->edges[i]), &out->edges[i]);
+    return lines;
+}
+
+/* lists_json: tasks and edges; others: without those that stand among these lines. NULL: all. */
+static void lists_json(struct plan *plan, struct json *json, const struct expansion *out, const struct smap *others)
+{
+    json_key(json, "tasks");
+    json_array_begin(json);
+    for (size_t i = 0; i < out->n_tasks; i++)
+        if (!others || smap_find(others, task_mark(plan, &out->tasks[i])) == NULL)
+            task_json(json, plan, &out->tasks[i]);
+    json_array_end(json);
+    json_key(json, "edges");
+    json_array_begin(json);
+    for (size_t i = 0; i < out->n_edges; i++)
+        if (!others || smap_find(others, edge_mark(plan, out, &out->edges[i])) == NULL)
+            edge_json(json, plan, out, &out->edges[i]);
+    json_array_end(json);
+}
+
 static void plan_json(struct plan *plan, struct buf *text, const struct expansion *out)
 {
     struct json json = json_to(text);
@@ -153,16 +201,7 @@ static void plan_json(struct plan *plan, struct buf *text, const struct expansio
     json_put_i64(&json, "rev", plan->rev);
     if (plan->prev > 0)
         json_put_i64(&json, "prev", plan->prev);
-    json_key(&json, "tasks");
-    json_array_begin(&json);
-    for (size_t i = 0; i < out->n_tasks; i++)
-        task_json(&json, plan, &out->tasks[i]);
-    json_array_end(&json);
-    json_key(&json, "edges");
-    json_array_begin(&json);
-    for (size_t i = 0; i < out->n_edges; i++)
-        edge_json(&json, plan, out, &out->edges[i]);
-    json_array_end(&json);
+    lists_json(plan, &json, out, NULL);
     json_key(&json, "omitted");
     json_array_begin(&json);
     for (size_t i = 0; i < plan->now->n_tasks; i++) {
@@ -181,16 +220,6 @@ static void plan_json(struct plan *plan, struct buf *text, const struct expansio
 }
 
 /* -- text -- */
-
-static struct str edge_line(
-    struct plan *plan, const struct expansion *out, const struct expand_edge *edge, size_t width)
-{
-    struct str other = key_of(plan, edge->other.rev, edge->other.name),
-               own = key_of(plan, plan->rev, out->tasks[edge->task].name);
-    return str_fmt(&plan->arena, "%.*s%*s %s %.*s  (%s%s)", STR_ARG(other),
-        (int)(width > other.len ? width - other.len : 0), "", edge->kind == EDGE_CANCELS ? "<!=" : "<--", STR_ARG(own),
-        edge_kind_name(edge->kind), edge->lock ? ", lock" : "");
-}
 
 static void plan_text(struct plan *plan, struct buf *text, const struct expansion *out)
 {
@@ -227,19 +256,6 @@ static void plan_text(struct plan *plan, struct buf *text, const struct expansio
 
 /* -- the difference -- */
 
-/* lines_of: tasks and edges, each as a line that says everything about it. */
-static struct smap lines_of(struct plan *plan, const struct expansion *out)
-{
-    struct smap lines = { 0 };
-    for (size_t i = 0; i < out->n_tasks; i++)
-        smap_put(&lines, str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, out->tasks[i].name))),
-            &out->tasks[i]);
-    for (size_t i = 0; i < out->n_edges; i++)
-        smap_put(&lines, str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, out, &out->edges[i], 0))),
-            &out->edges[i]);
-    return lines;
-}
-
 static void diff_lines(struct buf *text, const struct smap *lines, const struct smap *others, char sign)
 {
     SMAP_EACH (lines, e) {
@@ -253,20 +269,7 @@ static void diff_json(
 {
     json_key(json, name);
     json_object_begin(json);
-    json_key(json, "tasks");
-    json_array_begin(json);
-    for (size_t i = 0; i < mine->n_tasks; i++)
-        if (smap_find(others,
-                str_fmt(&plan->arena, "task %.*s", STR_ARG(key_of(plan, plan->rev, mine->tasks[i].name)))) == NULL)
-            task_json(json, plan, &mine->tasks[i]);
-    json_array_end(json);
-    json_key(json, "edges");
-    json_array_begin(json);
-    for (size_t i = 0; i < mine->n_edges; i++)
-        if (smap_find(others, str_fmt(&plan->arena, "edge %.*s", STR_ARG(edge_line(plan, mine, &mine->edges[i], 0)))) ==
-            NULL)
-            edge_json(json, plan, mine, &mine->edges[i]);
-    json_array_end(json);
+    lists_json(plan, json, mine, others);
     json_object_end(json);
 }
 
@@ -406,7 +409,7 @@ static int workflows_load(struct plan *plan)
     if (status != OPTIONS_RUN)
         return status;
     workflow_sets_check(&plan->sets);
-    workflow_sets_say(&plan->sets);
+    diags_say(&plan->sets.diags);
     if (plan->sets.diags.n_errors > 0)
         return err_exit(ERR_invalid);
     plan->now = &plan->sets.items[now_set].workflow;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/task_table.h"
 #include "cli/task_text.h"
 #include "io/clock.h"
 
@@ -35,13 +36,6 @@ const char *first_line(struct session *s, const char *text, int width)
     return str_dupz(&s->arena, term_cut(&s->arena, &s->term, str_of(term_safe(&s->arena, line)), width));
 }
 
-static void line(struct session *s, const char *label, enum paint paint, const char *text)
-{
-    if (*text)
-        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text),
-            paint_off(&s->term, paint));
-}
-
 static void message_print(struct session *s, const char *message)
 {
     struct str rest = str_of(message), one;
@@ -58,30 +52,39 @@ static void prevs_print(const json_t *revision)
         printf("%-10s %lld\n", i ? "" : "previous", (long long)json_integer_value(prev));
 }
 
-void revision_print(struct session *s, const json_t *revision)
+void revision_head_print(struct session *s, const json_t *revision)
 {
-    char title[200], depth[32];
-    int64_t time, now = clock_wall_ms();
+    char title[200];
+    int64_t now = clock_wall_ms();
     const char *state = field_z(revision, "state");
     snprintf(
         title, sizeof title, "%.120s@%lld", field_z(revision, "archive"), (long long)field_i64(revision, "rev", 0));
-    snprintf(depth, sizeof depth, "%lld", (long long)field_i64(revision, "depth", 0));
-    line(s, "revision", PAINT_BOLD, title);
+    session_line(s, "revision", PAINT_BOLD, title);
     if (strcmp(state, "known") != 0)
-        line(s, "state", PAINT_YELLOW,
+        session_line(s, "state", PAINT_YELLOW,
             strcmp(state, "waiting") == 0 ? "waiting: an earlier revision is missing" : state);
-    line(s, "commit", PAINT_NONE, field_z(revision, "commit"));
-    line(s, "author", PAINT_NONE, field_z(revision, "author"));
+    session_line(s, "commit", PAINT_NONE, field_z(revision, "commit"));
+    session_line(s, "author", PAINT_NONE, field_z(revision, "author"));
     if (*field_z(revision, "message"))
         message_print(s, field_z(revision, "message"));
-    if (field_time(revision, "time", &time))
-        printf("%-10s %s  (%s)\n", "committed", local_text(time).z, ago_text(time, now).z);
-    if (field_time(revision, "noted", &time))
-        printf("%-10s %s  (%s)\n", "noted", local_text(time).z, ago_text(time, now).z);
-    line(s, "cause", PAINT_NONE, field_z(revision, "cause"));
+    time_line(revision, "committed", "time", now);
+    time_line(revision, "noted", "noted", now);
+    session_line(s, "cause", PAINT_NONE, field_z(revision, "cause"));
     if (field_i64(revision, "depth", 0) > 0)
-        line(s, "depth", PAINT_NONE, depth);
+        session_line(s, "depth", PAINT_NONE, i64_format(field_i64(revision, "depth", 0)).z);
     prevs_print(revision);
+}
+
+void revision_tasks_print(struct session *s, const json_t *revision)
+{
+    fputc('\n', stdout);
+    task_table_print(s, json_object_get(revision, "tasks"));
+}
+
+void revision_print(struct session *s, const json_t *revision)
+{
+    revision_head_print(s, revision);
+    revision_tasks_print(s, revision);
 }
 
 void definition_print(struct session *s, const json_t *revision)

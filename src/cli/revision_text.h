@@ -14,8 +14,10 @@ const char *archive_path(struct session *session, const char *name, const char *
 /* first_line: of a message, at most `width` cells. In the arena. */
 const char *first_line(struct session *session, const char *text, int width);
 
-/* revision_print: who, when, why, and how it stands; without its tasks. */
+/* revision_print: author, times, message and state, then its tasks; each of the two alone. */
 void revision_print(struct session *session, const json_t *revision);
+void revision_head_print(struct session *session, const json_t *revision);
+void revision_tasks_print(struct session *session, const json_t *revision);
 /* definition_print: its workflow files as they are. */
 void definition_print(struct session *session, const json_t *revision);
 /* revision_table_print: newest first, one line each. */

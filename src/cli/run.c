@@ -36,8 +36,7 @@ static json_t *run_body(struct session *s)
     json_object_set_new(body, "task", json_string(s->options.operands[1]));
     if (rev > 0)
         json_object_set_new(body, "rev", json_integer((json_int_t)rev));
-    if (option_given(&s->options, "reason"))
-        json_object_set_new(body, "reason", json_string(option_get(&s->options, "reason")));
+    session_put(s, body, "reason", "reason");
     return body;
 }
 
@@ -55,13 +54,6 @@ int run_command(struct session *s)
     json_t *body = run_body(s);
     if (!body)
         return s->status;
-    struct str text = json_text(&s->arena, body, false);
-    const char *key = option_get(&s->options, "idempotency-key");
-    const char *const headers[] = { "Idempotency-Key", key, NULL };
-    json_decref(body);
-    json_t *task = session_call(s, &(struct session_request){ .method = "POST",
-                                       .path = archive_path(s, s->options.operands[0], "/runs"),
-                                       .body = text,
-                                       .headers = key ? headers : NULL });
+    json_t *task = session_post(s, archive_path(s, s->options.operands[0], "/runs"), body);
     return session_answer(s, task, started_print);
 }

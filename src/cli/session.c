@@ -16,7 +16,7 @@
 #include "text/json.h"
 #include "text/json_value.h"
 
-enum { TOKEN_BYTES_MAX = 4096, JSON_DEPTH_MAX = 128, PATH_CAP = 64 * 1024 };
+enum { TOKEN_BYTES_MAX = 4096, JSON_DEPTH_MAX = 128 };
 
 #define SERVER_FALLBACK "http://127.0.0.1:8420"
 
@@ -27,6 +27,7 @@ static const struct {
 } advices[] = {
     { ERR_unreachable,
         "start a server with `weir serve`, or name one with --server URL (or unix:PATH) or WEIR_SERVER" },
+    { ERR_broken_off, "what came is not all of it: try again" },
     { ERR_unauthorized,
         "get a token on the server's machine with `weir token create --name NAME --scope read`, then give it with "
         "--token-file F or WEIR_TOKEN" },
@@ -53,19 +54,18 @@ static bool socket_answers(const char *path)
     return answers;
 }
 
+const char *state_path(struct arena *arena, const char *tail)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && *state)
+        return str_dupz(arena, str_fmt(arena, "%s/%s", state, tail));
+    return home && *home ? str_dupz(arena, str_fmt(arena, "%s/.local/state/%s", home, tail)) : NULL;
+}
+
 static const char *server_default(struct arena *arena)
 {
-    const char *state = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    struct str path;
-    if (state && *state)
-        path = str_fmt(arena, "%s/weir/weir.sock", state);
-    else if (home && *home)
-        path = str_fmt(arena, "%s/.local/state/weir/weir.sock", home);
-    else
-        return SERVER_FALLBACK;
-    return socket_answers(str_dupz(arena, path)) ? str_dupz(arena, str_fmt(arena, "unix:%.*s", STR_ARG(path)))
-                                                 : SERVER_FALLBACK;
+    const char *path = state_path(arena, "weir/weir.sock");
+    return path && socket_answers(path) ? str_dupz(arena, str_fmt(arena, "unix:%s", path)) : SERVER_FALLBACK;
 }
 
 /* token_read: the first line of the file. */
@@ -137,6 +137,18 @@ void session_local(struct session *s)
     s->err.arena = &s->arena;
 }
 
+int session_connect(struct session *s, bool live)
+{
+    struct client_config config = session_client(s);
+    if (live)
+        s->loop = loop_new();
+    s->client = client_open(&config, s->loop, &s->err);
+    if (s->client)
+        return OPTIONS_RUN;
+    s->status = err_exit(s->err.code);
+    return session_close(s, session_fail(s));
+}
+
 int session_open(struct session *s, const struct command_spec *spec, int argc, char **argv)
 {
     *s = (struct session){ 0 };
@@ -150,15 +162,7 @@ int session_open(struct session *s, const struct command_spec *spec, int argc, c
         return OPTIONS_RUN;
     if (!session_choose(s))
         return session_close(s, s->status);
-    struct client_config config = session_client(s);
-    if (spec->flags & COMMAND_LIVE)
-        s->loop = loop_new();
-    s->client = client_open(&config, s->loop, &s->err);
-    if (!s->client) {
-        s->status = err_exit(s->err.code);
-        return session_close(s, session_fail(s));
-    }
-    return OPTIONS_RUN;
+    return session_connect(s, spec->flags & COMMAND_LIVE);
 }
 
 int session_close(struct session *s, int status)
@@ -195,12 +199,17 @@ static void fail_items(struct session *s)
     }
 }
 
+static void fail_say(struct session *s)
+{
+    fprintf(stderr, "weir %s: %s\n", s->options.spec->name,
+        term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+}
+
 int session_fail(struct session *s)
 {
     /* a repository, a database */
     bool elsewhere = s->err.code == ERR_unreachable && !str_starts(str_of(s->err.text), STR(CLIENT_NOBODY));
-    fprintf(stderr, "weir %s: %s\n", s->options.spec->name,
-        term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+    fail_say(s);
     fail_items(s);
     for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
         if (advices[i].code == s->err.code && !elsewhere)
@@ -210,8 +219,7 @@ int session_fail(struct session *s)
 
 int session_store_fail(struct session *s)
 {
-    fprintf(stderr, "weir %s: %s\n", s->options.spec->name,
-        term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+    fail_say(s);
     s->status = err_exit(s->err.code);
     return s->status;
 }
@@ -238,6 +246,14 @@ void session_note(struct session *s, const char *fmt, ...)
     fflush(stdout);
     term_vsay(stderr, fmt, args);
     va_end(args);
+}
+
+void warnings_say(struct session *s, const json_t *warnings)
+{
+    const json_t *warning;
+    size_t i;
+    json_array_foreach (warnings, i, warning)
+        session_note(s, "warning: %s", term_safe_z(&s->arena, json_string_value(warning)));
 }
 
 /* exit_of_status: for answers whose code we don't know (a newer server, a proxy). */
@@ -310,76 +326,83 @@ json_t *session_get(struct session *s, const char *path)
     return session_call(s, &(struct session_request){ .method = "GET", .path = path });
 }
 
-json_t *session_post(struct session *s, const char *path, json_t *body)
+json_t *session_look(struct session *s, const char *path)
 {
-    struct str text = body ? json_text(&s->arena, body, false) : STR("{}");
-    json_decref(body);
-    return session_call(s, &(struct session_request){ .method = "POST", .path = path, .body = text });
+    return session_try(s, &(struct session_request){ .method = "GET", .path = path });
 }
 
-/* cursor_of: where the next page begins; "": there is none. */
-static void cursor_of(const json_t *page, char *out, size_t size)
+json_t *session_post(struct session *s, const char *path, json_t *body)
 {
-    const json_t *next = json_object_get(page, "next");
-    out[0] = '\0';
-    if (json_is_string(next))
-        snprintf(out, size, "%s", json_string_value(next));
-    else if (json_is_integer(next) && json_integer_value(next) > 0)
-        snprintf(out, size, "%lld", (long long)json_integer_value(next));
+    const char *key = option_get(&s->options, "idempotency-key");
+    const char *const headers[] = { "Idempotency-Key", key, NULL };
+    struct session_request request = { .method = "POST", .path = path, .body = STR("{}") };
+    if (body)
+        request.body = json_text(&s->arena, body, false);
+    if (key)
+        request.headers = headers;
+    json_decref(body);
+    return session_call(s, &request);
+}
+
+void session_put(struct session *s, json_t *body, const char *option, const char *field)
+{
+    if (option_given(&s->options, option))
+        json_object_set_new(body, field, json_string(option_get(&s->options, option)));
+}
+
+/* The pages of a list, one by one. */
+struct pager {
+    struct session *session;
+    const char *path;
+    int64_t timeout_ms;
+    char cursor[256]; /* of the next page */
+    bool over;
+};
+
+/* page_next: NULL: it can't be had, which isn't reported. */
+static json_t *page_next(struct pager *p)
+{
+    char next[sizeof p->cursor] = "";
+    const char *path = session_query(p->session, p->path, "cursor", *p->cursor ? p->cursor : NULL);
+    json_t *page = session_try(
+        p->session, &(struct session_request){ .method = "GET", .path = path, .timeout_ms = p->timeout_ms });
+    const char *cursor = json_string_value(json_object_get(page, "next"));
+    snprintf(next, sizeof next, "%s", cursor ? cursor : "");
+    /* a page may be empty and not the last; the same one again isn't asked for */
+    p->over = !*next || strcmp(next, p->cursor) == 0;
+    memcpy(p->cursor, next, sizeof next);
+    return page;
 }
 
 bool session_walk(
     struct session *s, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner)
 {
-    char cursor[256] = "", next[256];
-    bool good = true, go_on = true;
-    struct buf at;
-    buf_init(&at, PATH_CAP);
-    while (good && go_on) {
-        buf_reset(&at);
-        buf_add_z(&at, path);
-        session_query(s, &at, "cursor", *cursor ? cursor : NULL);
-        json_t *page = session_get(s, at.ptr), *one;
+    struct pager pager = { .session = s, .path = path };
+    for (bool go_on = true; go_on && !pager.over;) {
+        json_t *page = page_next(&pager), *one;
         size_t i;
-        good = page != NULL;
+        if (!page) {
+            session_fail(s);
+            return false;
+        }
         json_array_foreach (json_object_get(page, name), i, one)
             if (!(go_on = item(one, owner)))
                 break;
-        cursor_of(page, next, sizeof next);
         json_decref(page);
-        /* a page may be empty and not the last; the same one again isn't asked for */
-        go_on = go_on && *next && strcmp(next, cursor) != 0;
-        memcpy(cursor, next, sizeof next);
     }
-    buf_release(&at);
-    return good;
+    return true;
 }
 
 json_t *session_try_pages(struct session *s, const char *path, const char *name, int64_t timeout_ms)
 {
-    char cursor[256] = "", next[256];
-    json_t *all = NULL, *page;
-    struct buf at;
-    buf_init(&at, PATH_CAP);
-    do {
-        buf_reset(&at);
-        buf_add_z(&at, path);
-        session_query(s, &at, "cursor", *cursor ? cursor : NULL);
-        page = session_try(s, &(struct session_request){ .method = "GET", .path = at.ptr, .timeout_ms = timeout_ms });
-        cursor_of(page, next, sizeof next);
-        bool again = strcmp(next, cursor) == 0;
-        memcpy(cursor, next, sizeof next);
-        if (again)
-            cursor[0] = '\0';
-        if (page && all) {
+    struct pager pager = { .session = s, .path = path, .timeout_ms = timeout_ms };
+    json_t *all = page_next(&pager), *page;
+    while (all && !pager.over) {
+        if ((page = page_next(&pager)) != NULL) {
             json_array_extend(json_object_get(all, name), json_object_get(page, name));
             json_decref(page);
-        } else if (page) {
-            all = page;
+            continue;
         }
-    } while (page && *cursor);
-    buf_release(&at);
-    if (!page) {
         json_decref(all);
         all = NULL;
     }
@@ -412,11 +435,70 @@ json_t *session_pages(struct session *s, const char *path, const char *name, int
     return NULL;
 }
 
+struct session_stream {
+    bool (*piece)(struct str bytes, void *owner);
+    void *owner;
+    struct client_response refusal; /* the body of an answer that isn't 2xx */
+};
+
+static bool stream_piece(int status, struct str bytes, void *owner)
+{
+    struct session_stream *stream = owner;
+    if (status >= 200 && status <= 299)
+        return stream->piece(bytes, stream->owner);
+    buf_add(&stream->refusal.body, bytes.ptr, bytes.len);
+    return true;
+}
+
+bool session_stream(struct session *s, const char *path, bool (*piece)(struct str bytes, void *owner), void *owner)
+{
+    struct session_stream stream = { .piece = piece, .owner = owner };
+    int *status = &stream.refusal.status;
+    s->err = (struct err){ .arena = &s->arena };
+    buf_init(&stream.refusal.body, 1 << 20);
+    bool answered = client_stream(s->client, "GET", path, NULL, stream_piece, &stream, status, &s->err);
+    bool refused = answered && (*status < 200 || *status > 299);
+    if (refused)
+        client_problem(&stream.refusal, &s->err);
+    s->status = answered && !refused ? 0 : err_exit(s->err.code);
+    buf_release(&stream.refusal.body);
+    return answered;
+}
+
+bool session_input(struct session *s, const char *file, const char *limit, struct buf *out)
+{
+    bool from_stdin = strcmp(file, "-") == 0;
+    FILE *in = from_stdin ? stdin : fopen(file, "re");
+    char piece[64 * 1024];
+    size_t n;
+    if (!in) {
+        session_err(s, ERR_not_found, "%s can't be opened: %s", file, strerror(errno));
+        return false;
+    }
+    while (!out->full && (n = fread(piece, 1, sizeof piece, in)) > 0)
+        buf_add(out, piece, n);
+    bool failed = ferror(in) != 0;
+    if (failed)
+        session_err(s, ERR_io, "%s can't be read: %s", file, strerror(errno));
+    else if (out->full)
+        session_err(s, ERR_body_too_large, "%s is over the limit of %s", file, limit);
+    if (!from_stdin)
+        fclose(in);
+    return !failed && !out->full;
+}
+
 void session_print(struct session *s, const json_t *document)
 {
     size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | (s->term.tty ? (size_t)JSON_ENSURE_ASCII : 0);
     json_dumpf(document, stdout, flags);
     fputc('\n', stdout);
+}
+
+void session_line(struct session *s, const char *label, enum paint paint, const char *text)
+{
+    if (*text)
+        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text),
+            paint_off(&s->term, paint));
 }
 
 json_t *session_string(struct str bytes)
@@ -466,12 +548,15 @@ int session_answer(struct session *s, json_t *answer, void (*print)(struct sessi
     return 0;
 }
 
-void session_query(struct session *s, struct buf *path, const char *name, const char *value)
+const char *session_query(struct session *s, const char *path, const char *name, const char *value)
 {
     if (!value)
-        return;
-    buf_add_char(path, path->ptr && strchr(path->ptr, '?') ? '&' : '?');
-    buf_add_z(path, name);
-    buf_add_char(path, '=');
-    buf_add_str(path, client_encode(&s->arena, str_of(value)));
+        return path;
+    return str_dupz(&s->arena, str_fmt(&s->arena, "%s%c%s=%.*s", path, strchr(path, '?') ? '&' : '?', name,
+                                   STR_ARG(client_encode(&s->arena, str_of(value)))));
+}
+
+const char *session_query_i64(struct session *s, const char *path, const char *name, int64_t value)
+{
+    return session_query(s, path, name, i64_format(value).z);
 }

@@ -31,7 +31,12 @@ struct session {
 int session_open(struct session *session, const struct command_spec *spec, int argc, char **argv);
 /* session_local: after options_parse, for a command without a server: --json, -q, the terminal. */
 void session_local(struct session *session);
+/* session_connect: a client for the server that was chosen; OPTIONS_RUN, or the exit code. Part of session_open. */
+int session_connect(struct session *session, bool live);
 int session_close(struct session *session, int status); /* returns status, or 1 when stdout could not be written */
+
+/* state_path: a path in the user's state directory; NULL: neither XDG_STATE_HOME nor HOME is set. */
+const char *state_path(struct arena *arena, const char *tail);
 
 /* session_choose: server, token and certificates by options, environment and defaults; false: reported, and
  * session.status is set. Part of session_open. */
@@ -51,9 +56,19 @@ struct session_request {
  * session.status. */
 json_t *session_call(struct session *session, const struct session_request *request);
 json_t *session_get(struct session *session, const char *path);
+/* session_post: with --idempotency-key as the header, where the command has that option. */
 json_t *session_post(struct session *session, const char *path, json_t *body /* consumed; NULL: {} */);
+/* session_put: the option's value as a field of the body, if it was given. */
+void session_put(struct session *session, json_t *body, const char *option, const char *field);
 /* session_try: like session_call, but says nothing: the failure is in session.err and session.status. */
 json_t *session_try(struct session *session, const struct session_request *request);
+json_t *session_look(struct session *session, const char *path); /* the same, GET */
+/* session_stream: GET, the bytes of a 2xx answer as they come, until `piece` says false. False: the answer didn't come,
+ * or broke off; otherwise session.status says whether it was refused. Prints nothing. */
+bool session_stream(
+    struct session *session, const char *path, bool (*piece)(struct str bytes, void *owner), void *owner);
+/* session_input: a file, or stdin for "-", up to what `out` holds; false: reported. limit: "32 MiB". */
+bool session_input(struct session *session, const char *file, const char *limit, struct buf *out);
 
 /* session_walk: every member of the list `name`, page by page, until `item` (which borrows it) says false. false: a
  * call failed, which was reported. */
@@ -77,8 +92,14 @@ int session_err(struct session *session, enum err_code code, const char *fmt, ..
 /* session_note: to stderr unless -q. */
 void session_note(struct session *session, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* warnings_say: a note for each text of the list; NULL: none. */
+void warnings_say(struct session *session, const json_t *warnings);
+
 /* session_print: a JSON document to stdout, in one line; pure ASCII on a terminal. */
 void session_print(struct session *session, const json_t *document);
+
+/* session_line: of a record: a label and a text; nothing when the text is empty. */
+void session_line(struct session *session, const char *label, enum paint paint, const char *text);
 
 /* session_answer: the end of a command that prints what it was answered, as JSON or by `print`; frees it. Returns the
  * exit code. */
@@ -95,7 +116,8 @@ bool session_utf8(struct session *session, const char *option);
 const char *session_path(struct session *session, const char *address, const char *operand);
 /* session_task_path: "/v1/tasks/KEY" plus tail, the key percent-encoded. */
 const char *session_task_path(struct session *session, const char *key, const char *tail);
-/* session_query: appends "?name=value" or "&name=value", encoded; value NULL: nothing. */
-void session_query(struct session *session, struct buf *path, const char *name, const char *value);
+/* session_query: the path with "?name=value" or "&name=value", encoded; value NULL: the path itself. */
+const char *session_query(struct session *session, const char *path, const char *name, const char *value);
+const char *session_query_i64(struct session *session, const char *path, const char *name, int64_t value);
 
 #endif

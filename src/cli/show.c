@@ -7,30 +7,14 @@
 #include "io/clock.h"
 #include "text/json_value.h"
 
-static void line(struct session *s, const char *label, enum paint paint, const char *text)
-{
-    if (*text)
-        printf("%-10s %s%s%s\n", label, paint_on(&s->term, paint), term_safe_z(&s->arena, text),
-            paint_off(&s->term, paint));
-}
-
-static void time_line(struct session *s, const json_t *task, const char *label, const char *field, int64_t now)
-{
-    int64_t then;
-    if (field_time(task, field, &then))
-        printf("%-10s %s  (%s)\n", label, local_text(then).z, ago_text(then, now).z);
-    (void)s;
-}
-
-/* edge_lines: depends, after, cancels; each {id, key, on}, or a plain key. */
+/* edge_lines: depends, after, cancels; each {id, key, on, state}. */
 static void edge_lines(struct session *s, const json_t *task, const char *field)
 {
     const json_t *edges = json_object_get(task, field), *edge;
     size_t i;
     json_array_foreach (edges, i, edge) {
-        const char *key = json_is_string(edge) ? json_string_value(edge) : task_key(&s->arena, edge);
         const char *state = field_z(edge, "state"), *on = field_z(edge, "on");
-        printf("%-10s %s", i ? "" : field, term_safe_z(&s->arena, key));
+        printf("%-10s %s", i ? "" : field, term_safe_z(&s->arena, task_key(&s->arena, edge)));
         if (*on)
             printf(" on %s", term_safe_z(&s->arena, on));
         if (*state)
@@ -54,8 +38,6 @@ static void attempts_print(struct session *s, const json_t *task, int64_t now)
             snprintf(end, sizeof end, "%lld", (long long)field_i64(a, "exit", 0));
         else if (json_is_integer(json_object_get(a, "signal")))
             snprintf(end, sizeof end, "signal %lld", (long long)field_i64(a, "signal", 0));
-        else if (*field_z(a, "signal"))
-            snprintf(end, sizeof end, "SIG%.16s", field_z(a, "signal"));
         table_add(&table, PAINT_NONE, "%lld", (long long)field_i64(a, "number", (int64_t)i + 1));
         table_add(&table, PAINT_NONE, "%s", field_z(a, "executor"));
         table_add(&table, PAINT_NONE, "%s", field_time(a, "started", &started) ? local_text(started).z : "");
@@ -108,23 +90,20 @@ static void task_print(struct session *s, const json_t *task)
         { "finished", "finished" },
     };
     int64_t now = clock_wall_ms(), took;
-    char letter = task_letter(task), state[64], number[48];
+    char letter = task_letter(task), state[64];
     snprintf(state, sizeof state, "%c %s", letter, letter_word(letter));
-    snprintf(number, sizeof number, "%lld", (long long)field_i64(task, "id", 0));
-    line(s, "task", PAINT_BOLD, task_key(&s->arena, task));
-    line(s, "id", PAINT_NONE, number);
-    line(s, "name", PAINT_NONE, task_name(task));
-    line(s, "state", paint_of_state(letter), state);
-    line(s, "reason", PAINT_NONE, task_reason(&s->arena, task));
-    line(s, "outcome", PAINT_NONE, field_z(task, "outcome"));
-    if (field_i64(task, "priority", 0) != 0) {
-        snprintf(number, sizeof number, "%lld", (long long)field_i64(task, "priority", 0));
-        line(s, "priority", PAINT_NONE, number);
-    }
+    session_line(s, "task", PAINT_BOLD, task_key(&s->arena, task));
+    session_line(s, "id", PAINT_NONE, i64_format(field_i64(task, "id", 0)).z);
+    session_line(s, "name", PAINT_NONE, task_name(task));
+    session_line(s, "state", paint_of_state(letter), state);
+    session_line(s, "reason", PAINT_NONE, task_reason(&s->arena, task));
+    session_line(s, "outcome", PAINT_NONE, field_z(task, "outcome"));
+    if (field_i64(task, "priority", 0) != 0)
+        session_line(s, "priority", PAINT_NONE, i64_format(field_i64(task, "priority", 0)).z);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        time_line(s, task, times[i].label, times[i].field, now);
+        time_line(task, times[i].label, times[i].field, now);
     if (task_took(task, now, &took))
-        line(s, "took", PAINT_NONE, span_text(took).z);
+        session_line(s, "took", PAINT_NONE, span_text(took).z);
     edge_lines(s, task, "depends");
     edge_lines(s, task, "after");
     edge_lines(s, task, "cancels");
@@ -138,10 +117,9 @@ static void task_print(struct session *s, const json_t *task)
 
 static void revision_show(struct session *s, const json_t *revision)
 {
-    revision_print(s, revision);
+    revision_head_print(s, revision);
     definition_print(s, revision);
-    fputc('\n', stdout);
-    task_table_print(s, json_object_get(revision, "tasks"));
+    revision_tasks_print(s, revision);
 }
 
 int show_command(struct session *s)

@@ -10,12 +10,8 @@ static void stats_row(struct table *table, const char *kind, const char *name, c
     table_add(table, PAINT_DIM, "%s", kind);
     table_add(table, PAINT_BOLD, "%s", name);
     for (size_t i = 0; i < sizeof stats_fields / sizeof *stats_fields; i++) {
-        const json_t *n = json_object_get(counts, stats_fields[i]);
-        if (n) {
-            table_add(table, PAINT_NONE, "%lld", (long long)field_i64(counts, stats_fields[i], 0));
-        } else {
-            table_add(table, PAINT_NONE, "%s", "");
-        }
+        bool there = json_object_get(counts, stats_fields[i]) != NULL;
+        table_add(table, PAINT_NONE, there ? "%lld" : "", (long long)field_i64(counts, stats_fields[i], 0));
     }
 }
 

@@ -8,30 +8,22 @@
 #include "cli/task_table.h"
 #include "cli/task_text.h"
 
-enum { STATUS_PATH_CAP = 4096 };
-
-static int status_all(struct session *s, const json_t *lanes)
+static void lanes_print(struct session *s, const json_t *lanes)
 {
-    if (s->json) {
-        session_print(s, lanes);
-        return 0;
-    }
     struct table table;
     lane_table(&table, &s->arena, lanes);
     table_print(&table, &s->term, stdout, 0);
     if (json_array_size(lanes) == 0)
         session_note(
             s, "no queue and no archive is here; `weir enqueue` posts a task, `weir archive add` follows a repository");
-    return 0;
 }
 
-/* archive_print: of an archive: where its revisions stand. Nothing when that can't be asked: the counts are there all
+/* archive_stand: of an archive: where its revisions stand. Nothing when that can't be asked: the counts are there all
  * the same. */
-static void archive_print(struct session *s, const char *name)
+static void archive_stand(struct session *s, const char *name)
 {
-    json_t *archive = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "") });
-    json_t *page = session_try(
-        s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "/revisions?limit=5") });
+    json_t *archive = session_look(s, archive_path(s, name, ""));
+    json_t *page = session_look(s, archive_path(s, name, "/revisions?limit=5"));
     const json_t *revisions = json_object_get(page, "revisions");
     const char *fault = field_z(json_object_get(archive, "watch"), "fault");
     if (json_is_integer(json_object_get(archive, "missing")))
@@ -58,20 +50,16 @@ static int status_lane(struct session *s, const json_t *lanes, const char *name)
     }
     json_t *one = json_array();
     json_array_append(one, (json_t *)(uintptr_t)lane);
-    status_all(s, one);
+    lanes_print(s, one);
     json_decref(one);
     bool is_archive = strcmp(field_z(lane, "kind"), "archive") == 0;
     if (is_archive)
-        archive_print(s, name);
+        archive_stand(s, name);
     if (lane_unfinished(lane) == 0)
         return 0;
-    struct buf path;
     bool more;
-    buf_init(&path, STATUS_PATH_CAP);
-    buf_add_z(&path, "/v1/tasks?state=QSPX&limit=50");
-    session_query(s, &path, is_archive ? "archive" : "queue", name);
-    json_t *tasks = session_pages(s, path.ptr, "tasks", 50, &more);
-    buf_release(&path);
+    const char *path = session_query(s, "/v1/tasks?state=QSPX&limit=50", is_archive ? "archive" : "queue", name);
+    json_t *tasks = session_pages(s, path, "tasks", 50, &more);
     if (!tasks)
         return s->status;
     fputc('\n', stdout);
@@ -82,36 +70,21 @@ static int status_lane(struct session *s, const json_t *lanes, const char *name)
     return 0;
 }
 
-static void status_revision(struct session *s, const json_t *revision)
-{
-    revision_print(s, revision);
-    fputc('\n', stdout);
-    task_table_print(s, json_object_get(revision, "tasks"));
-}
-
-/* warnings_say: why the server takes no new work, and that its clock jumped. */
-static void warnings_say(struct session *s)
-{
-    json_t *stats = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/stats" });
-    const json_t *warning;
-    size_t i;
-    json_array_foreach (json_object_get(stats, "warnings"), i, warning)
-        session_note(s, "warning: %s", term_safe_z(&s->arena, json_string_value(warning)));
-    json_decref(stats);
-}
-
 int status_command(struct session *s)
 {
-    int status = 0;
     const char *name = s->options.n_operands ? s->options.operands[0] : NULL;
     if (name && operand_is_revision(name))
-        return session_answer(s, session_get(s, revision_path(s, name)), status_revision);
+        return session_answer(s, session_get(s, revision_path(s, name)), revision_print);
     bool more;
     json_t *lanes = session_pages(s, "/v1/lanes", "lanes", 0, &more);
     if (!lanes)
         return s->status;
-    warnings_say(s);
-    status = name ? status_lane(s, lanes, name) : status_all(s, lanes);
+    json_t *stats = session_look(s, "/v1/stats");
+    warnings_say(s, json_object_get(stats, "warnings")); /* why the server takes no new work; its clock jumped */
+    json_decref(stats);
+    if (!name)
+        return session_answer(s, lanes, lanes_print);
+    int status = status_lane(s, lanes, name);
     json_decref(lanes);
     return status;
 }

@@ -28,22 +28,19 @@ static const char *letters_check(struct session *s, const char *letters)
     return out;
 }
 
-bool task_filters(struct session *s, struct buf *path, int64_t limit)
+const char *task_filters(struct session *s, int64_t limit)
 {
     static const struct {
         const char *option, *parameter;
     } filters[] = { { "archive", "archive" }, { "queue", "queue" }, { "task", "name" } };
     const char *letters = option_get(&s->options, "state");
-    char page[24];
-    snprintf(page, sizeof page, "%lld", limit == 0 || limit > PAGE_MAX ? (long long)PAGE_MAX : (long long)limit);
-    buf_add_z(path, "/v1/tasks");
-    session_query(s, path, "limit", page);
+    const char *path = session_query_i64(s, "/v1/tasks", "limit", limit == 0 || limit > PAGE_MAX ? PAGE_MAX : limit);
     if (letters && !(letters = letters_check(s, letters)))
-        return false;
-    session_query(s, path, "state", letters);
+        return NULL;
+    path = session_query(s, path, "state", letters);
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        session_query(s, path, filters[i].parameter, option_get(&s->options, filters[i].option));
-    return true;
+        path = session_query(s, path, filters[i].parameter, option_get(&s->options, filters[i].option));
+    return path;
 }
 
 bool task_took(const json_t *task, int64_t now_ms, int64_t *out_ms)

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "core/model.h"
 
-enum { KEY_CAP = 8192 };
+enum { KEY_CAP = 8192, TEXTS_MAX = 511 };
 
 static const struct {
     char letter;
@@ -65,21 +65,6 @@ bool letter_ended(char letter)
     return false;
 }
 
-static void key_add_variant(struct buf *out, const json_t *variant)
-{
-    if (json_is_string(variant) && json_string_length(variant) > 0)
-        buf_addf(out, "[%s]", json_string_value(variant));
-    if (!json_is_object(variant) || json_object_size(variant) == 0)
-        return;
-    const char *name, *separator = "[";
-    json_t *value;
-    json_object_foreach ((json_t *)(uintptr_t)variant, name, value) {
-        buf_addf(out, "%s%s=%s", separator, name, json_is_string(value) ? json_string_value(value) : "");
-        separator = ",";
-    }
-    buf_add_char(out, ']');
-}
-
 const char *task_key(struct arena *arena, const json_t *task)
 {
     const json_t *key = json_object_get(task, "key");
@@ -91,7 +76,8 @@ const char *task_key(struct arena *arena, const json_t *task)
     if (*field_z(key, "archive")) {
         buf_addf(
             &text, "%s@%lld:%s", field_z(key, "archive"), (long long)field_i64(key, "rev", 0), field_z(key, "name"));
-        key_add_variant(&text, json_object_get(key, "variant"));
+        if (*field_z(key, "variant"))
+            buf_addf(&text, "[%s]", field_z(key, "variant"));
         if (field_i64(key, "run", 0) > 0)
             buf_addf(&text, "#%lld", (long long)field_i64(key, "run", 0));
     } else if (*field_z(key, "queue")) {
@@ -102,6 +88,17 @@ const char *task_key(struct arena *arena, const json_t *task)
     const char *z = str_dupz(arena, buf_str(&text));
     buf_release(&text);
     return z;
+}
+
+const char *texts_join(struct arena *arena, const json_t *texts)
+{
+    struct str all = { 0 };
+    const json_t *text;
+    size_t i;
+    json_array_foreach (texts, i, text)
+        all = str_fmt(
+            arena, "%.*s%s%s", STR_ARG(all), i ? " " : "", json_is_string(text) ? json_string_value(text) : "?");
+    return str_dupz(arena, str_sub(all, 0, TEXTS_MAX));
 }
 
 const char *task_name(const json_t *task)
@@ -158,6 +155,13 @@ struct when_text local_text(int64_t ms)
     if (localtime_r(&seconds, &local))
         strftime(text.z, sizeof text.z, "%Y-%m-%d %H:%M:%S", &local);
     return text;
+}
+
+void time_line(const json_t *object, const char *label, const char *field, int64_t now_ms)
+{
+    int64_t then;
+    if (field_time(object, field, &then))
+        printf("%-10s %s  (%s)\n", label, local_text(then).z, ago_text(then, now_ms).z);
 }
 
 struct when_text bytes_text(int64_t bytes)

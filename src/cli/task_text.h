@@ -20,7 +20,8 @@ extern const char state_letters[]; /* "QSPXDFTA" */
 /* task_key: the key string: "default:42", "docs@7:build[os=a]"; made from `key` (object or string) and `id`. In the
  * arena. */
 const char *task_key(struct arena *arena, const json_t *task);
-const char *task_name(const json_t *task); /* key.name, or name */
+const char *texts_join(struct arena *arena, const json_t *texts); /* with blanks between them. In the arena. */
+const char *task_name(const json_t *task);                        /* key.name, or name */
 
 /* task_reason: the reason, and in brackets the task that caused it; "" when there is none. In the arena. */
 const char *task_reason(struct arena *arena, const json_t *task);
@@ -30,6 +31,8 @@ struct when_text ago_text(int64_t then_ms, int64_t now_ms);
 struct when_text local_text(int64_t ms); /* 2026-11-15 06:12:44, local time */
 /* A duration in at most two units, without milliseconds from one second on: "340ms", "12s", "3m 20s". */
 struct when_text span_text(int64_t ms);
+/* time_line: of a record: a label, that time of the object and how long ago it was; nothing when it has none. */
+void time_line(const json_t *object, const char *label, const char *field, int64_t now_ms);
 struct when_text bytes_text(int64_t bytes); /* "1.4MiB" */
 
 #endif

@@ -13,14 +13,10 @@ static void tenant_rows(struct table *table, const json_t *tenant)
             json_is_integer(limit) && json_is_integer(used) && json_integer_value(used) >= json_integer_value(limit);
         table_add(table, PAINT_BOLD, "%s", field_z(tenant, "name"));
         table_add(table, PAINT_NONE, "%s", name);
-        if (json_is_integer(used))
-            table_add(table, full ? PAINT_YELLOW : PAINT_NONE, "%lld", (long long)json_integer_value(used));
-        else
-            table_add(table, PAINT_NONE, "%s", "");
-        if (json_is_integer(limit))
-            table_add(table, PAINT_NONE, "%lld", (long long)json_integer_value(limit));
-        else
-            table_add(table, PAINT_DIM, "%s", "-");
+        table_add(table, full ? PAINT_YELLOW : PAINT_NONE, json_is_integer(used) ? "%lld" : "",
+            (long long)json_integer_value(used));
+        table_add(table, json_is_integer(limit) ? PAINT_NONE : PAINT_DIM, json_is_integer(limit) ? "%lld" : "-",
+            (long long)json_integer_value(limit));
     }
 }
 

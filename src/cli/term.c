@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { CELL_MAX = 2048, SAID_MAX = 64 * 1024 };
+#include "text/diag.h"
+
+enum { CELL_MAX = 2048, SAID_MAX = 64 * 1024, DIAGS_MAX = 16 << 20 };
 
 static const char *const paint_codes[PAINT_COUNT] = {
     [PAINT_NONE] = "",
@@ -143,6 +145,16 @@ void term_say(FILE *out, const char *fmt, ...)
     va_start(args, fmt);
     term_vsay(out, fmt, args);
     va_end(args);
+}
+
+void diags_say(const struct diags *diags)
+{
+    struct buf text;
+    buf_init(&text, DIAGS_MAX);
+    diags_text(&text, diags);
+    if (text.len > 0)
+        fwrite(text.ptr, 1, text.len, stderr);
+    buf_release(&text);
 }
 
 static int code_width(uint32_t code)

@@ -12,6 +12,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
+struct diags;
+
 struct term {
     int fd;            /* stdout, or stderr for progress */
     bool tty;          /* it is a terminal */
@@ -46,7 +48,8 @@ const char *term_safe_z(struct arena *arena, const char *z);
 /* term_say: the same with a line end: for messages with words of the command line or of a file in them */
 void term_say(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void term_vsay(FILE *out, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
-int term_width(struct str s); /* cells on a terminal */
+void diags_say(const struct diags *diags); /* on stderr, as a compiler does; text/diag.h */
+int term_width(struct str s);              /* cells on a terminal */
 /* at most width cells, with an ellipsis */
 struct str term_cut(struct arena *arena, const struct term *term, struct str s, int width);
 

@@ -23,10 +23,8 @@ static json_t *create_body(struct session *s)
         scopes_add(scopes, s->options.operands[i]);
     json_object_set_new(body, "name", json_string(option_get(&s->options, "name")));
     json_object_set_new(body, "scopes", scopes);
-    if (option_given(&s->options, "tenant"))
-        json_object_set_new(body, "tenant", json_string(option_get(&s->options, "tenant")));
-    if (option_given(&s->options, "expires"))
-        json_object_set_new(body, "expires", json_string(option_get(&s->options, "expires")));
+    session_put(s, body, "tenant", "tenant");
+    session_put(s, body, "expires", "expires");
     return body;
 }
 
@@ -45,20 +43,6 @@ int token_create_command(struct session *s)
     return session_answer(s, session_post(s, "/v1/tokens", create_body(s)), created_print);
 }
 
-static void scopes_text(const json_t *scopes, char *out, size_t size)
-{
-    const json_t *scope;
-    size_t i, at = 0;
-    out[0] = '\0';
-    json_array_foreach (scopes, i, scope) {
-        int n =
-            snprintf(out + at, size - at, "%s%s", i ? " " : "", json_is_string(scope) ? json_string_value(scope) : "?");
-        if (n < 0 || (size_t)n >= size - at)
-            return;
-        at += (size_t)n;
-    }
-}
-
 void tokens_print(struct session *s, const json_t *tokens)
 {
     struct table table;
@@ -67,10 +51,8 @@ void tokens_print(struct session *s, const json_t *tokens)
     size_t i;
     table_init(&table, &s->arena, "NAME|SCOPES|TENANT|>CREATED|EXPIRES");
     json_array_foreach (tokens, i, token) {
-        char scopes[128];
-        scopes_text(json_object_get(token, "scopes"), scopes, sizeof scopes);
         table_add(&table, PAINT_BOLD, "%s", field_z(token, "name"));
-        table_add(&table, PAINT_NONE, "%s", scopes);
+        table_add(&table, PAINT_NONE, "%s", texts_join(&s->arena, json_object_get(token, "scopes")));
         table_add(&table, PAINT_NONE, "%s", field_z(token, "tenant"));
         table_add(&table, PAINT_DIM, "%s", field_time(token, "created", &created) ? ago_text(created, now).z : "");
         table_add(

@@ -13,7 +13,6 @@
 #include "cli/command.h"
 #include "cli/feed.h"
 #include "cli/lane_table.h"
-#include "cli/node_table.h"
 #include "cli/session.h"
 #include "cli/task_text.h"
 #include "io/clock.h"

@@ -14,11 +14,11 @@
 #include "cli/task_text.h"
 #include "io/clock.h"
 
-enum { WAIT_PATH_CAP = 4096, REFRESH_MS = 200, TICK_MS = 1000, RUNNING_SHOWN = 12, SCREEN_BYTES = 64 * 1024 };
+enum { REFRESH_MS = 200, TICK_MS = 1000, RUNNING_SHOWN = 12, SCREEN_BYTES = 64 * 1024 };
 
 /* --- what is waited for --- */
 
-static struct wait_task *task_by_id(struct wait *w, int64_t id)
+struct wait_task *wait_task_find(struct wait *w, int64_t id)
 {
     uintptr_t index = (uintptr_t)map_find(&w->task_by_id, (uint64_t)id);
     return index ? &w->tasks[index - 1] : NULL;
@@ -28,7 +28,7 @@ static struct wait_task *task_add(struct wait *w, const json_t *document)
 {
     struct arena *arena = &w->session->arena;
     int64_t id = field_i64(document, "id", 0);
-    struct wait_task *task = task_by_id(w, id);
+    struct wait_task *task = wait_task_find(w, id);
     if (!task) {
         task = ARENA_PUSH(arena, w->tasks, w->n_tasks, w->cap_tasks);
         task->id = id;
@@ -50,26 +50,26 @@ static void task_keep(struct wait *w, json_t *document /* consumed */)
     task->stale = false;
 }
 
-/* graph_add: what stands before a task, for the picture only; a failure leaves the picture smaller. */
-static void graph_add(struct wait *w, const char *key)
+void wait_graph_add(struct wait *w, const char *key, bool whole)
 {
     struct session *s = w->session;
-    json_t *graph =
-        session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, key, "/graph") });
+    json_t *graph = session_look(s, session_task_path(s, key, "/graph"));
     const json_t *item;
     struct smap by_key = { 0 };
     size_t i;
     json_array_foreach (json_object_get(graph, "tasks"), i, item) {
-        struct wait_task *task = task_add(w, item);
-        smap_put(&by_key, str_of(task->key), (void *)(uintptr_t)(task - w->tasks + 1));
+        const struct wait_task *task = whole ? wait_task_find(w, field_i64(item, "id", 0)) : task_add(w, item);
+        if (task)
+            smap_put(&by_key, str_of(task_key(&s->arena, item)), (void *)(uintptr_t)(task - w->tasks + 1));
     }
     json_array_foreach (json_object_get(graph, "edges"), i, item) {
         uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))),
                   to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
-        if (!from || !to)
+        if (!from || !to || (whole && strcmp(field_z(item, "kind"), "cancels") == 0))
             continue;
         struct wait_task *waiter = &w->tasks[from - 1];
         *ARENA_PUSH(&s->arena, waiter->needs, waiter->n_needs, waiter->cap_needs) = (uint32_t)(to - 1);
+        w->tasks[to - 1].wanted &= !whole;
     }
     smap_release(&by_key);
     json_decref(graph);
@@ -97,16 +97,9 @@ static bool lanes_read(struct wait *w)
 
 static void lane_read_running(struct wait *w, struct wait_lane *lane)
 {
-    struct buf path;
-    char number[16];
-    buf_init(&path, WAIT_PATH_CAP);
-    buf_add_z(&path, "/v1/tasks?state=X");
-    snprintf(number, sizeof number, "%d", RUNNING_SHOWN);
-    session_query(w->session, &path, "limit", number);
-    session_query(
-        w->session, &path, strcmp(field_z(lane->document, "kind"), "archive") == 0 ? "archive" : "queue", lane->name);
-    json_t *answer = session_try(w->session, &(struct session_request){ .method = "GET", .path = path.ptr });
-    buf_release(&path);
+    const char *filter = strcmp(field_z(lane->document, "kind"), "archive") == 0 ? "archive" : "queue";
+    const char *path = session_query_i64(w->session, "/v1/tasks?state=X", "limit", RUNNING_SHOWN);
+    json_t *answer = session_look(w->session, session_query(w->session, path, filter, lane->name));
     json_decref(lane->running);
     lane->running = json_incref(json_object_get(answer, "tasks"));
     json_decref(answer);
@@ -177,15 +170,13 @@ static void refresh_soon(struct wait *w)
         loop_arm(w->session->loop, &w->refresh, due > now ? due : now);
 }
 
-static void change_print(struct wait *w, const json_t *event, const struct wait_task *task)
+void wait_change_print(const struct wait *w, const char *key, char letter, const char *reason)
 {
-    char letter = *field_z(event, "to");
-    const char *reason = field_z(event, "reason");
+    struct arena scratch = { 0 };
     if (w->live || w->session->quiet || !letter)
         return;
-    struct arena scratch = { 0 };
-    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task ? task->key : field_z(event, "key")), letter,
-        letter_word(letter), *reason ? ": " : "", term_safe_z(&scratch, reason));
+    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, key), letter, letter_word(letter), *reason ? ": " : "",
+        term_safe_z(&scratch, reason));
     arena_release(&scratch);
 }
 
@@ -204,7 +195,7 @@ static void on_event(const json_t *event, void *owner)
 {
     struct wait *w = owner;
     const char *to = field_z(event, "to");
-    struct wait_task *task = task_by_id(w, field_i64(event, "task", 0));
+    struct wait_task *task = wait_task_find(w, field_i64(event, "task", 0));
     struct wait_lane *lane = lane_of_event(w, event);
     if (task && *to) {
         task->letter = *to;
@@ -219,7 +210,7 @@ static void on_event(const json_t *event, void *owner)
     if (!task && !lane)
         return;
     if ((task && task->wanted) || lane)
-        change_print(w, event, task);
+        wait_change_print(w, task ? task->key : field_z(event, "key"), *to, field_z(event, "reason"));
     refresh_soon(w);
 }
 
@@ -247,16 +238,13 @@ static bool stale_read(struct wait *w)
     bool lanes_stale = false, ok = true;
     for (size_t i = 0; ok && i < w->n_tasks; i++) {
         struct wait_task *task = &w->tasks[i];
-        char id[32];
         if (!task->stale)
             continue;
         if (!letter_ended(task->letter) && !letter_ended(task_letter(task->document))) {
             task->stale = false; /* it moved on, but not to its end: nothing to believe yet */
             continue;
         }
-        snprintf(id, sizeof id, "%lld", (long long)task->id);
-        json_t *document =
-            session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "") });
+        json_t *document = session_look(s, session_task_path(s, i64_format(task->id).z, ""));
         ok = document != NULL;
         if (ok)
             task_keep(w, document);
@@ -359,13 +347,11 @@ static void unfinished_read(struct wait *w)
 {
     for (size_t i = 0; i < w->n_tasks; i++) {
         struct wait_task *task = &w->tasks[i];
-        char id[32];
         if (!task->wanted || letter_ended(task_letter(task->document)))
             continue;
-        snprintf(id, sizeof id, "%lld", (long long)task->id);
-        json_t *document = session_try(
-            w->session, &(struct session_request){
-                            .method = "GET", .path = session_task_path(w->session, id, ""), .timeout_ms = TICK_MS });
+        const char *path = session_task_path(w->session, i64_format(task->id).z, "");
+        json_t *document =
+            session_try(w->session, &(struct session_request){ .method = "GET", .path = path, .timeout_ms = TICK_MS });
         if (document)
             task_keep(w, document);
     }
@@ -383,8 +369,7 @@ static bool archives_read(struct wait *w)
         const struct wait_lane *lane = &w->lanes[i];
         if (strcmp(field_z(lane->document, "kind"), "archive") != 0)
             continue;
-        json_t *archive =
-            session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, lane->name, "") });
+        json_t *archive = session_look(s, archive_path(s, lane->name, ""));
         const char *fault = field_z(json_object_get(archive, "watch"), "fault");
         if (*fault) {
             fflush(stdout);
@@ -452,7 +437,7 @@ static int wait_run(struct wait *w)
     /* after all operands, so that they stand in the order given */
     for (size_t i = 0; w->live && i < s->options.n_operands; i++)
         if (operand_is_task(s->options.operands[i]))
-            graph_add(w, s->options.operands[i]);
+            wait_graph_add(w, s->options.operands[i], false);
     if (timeout >= 0)
         loop_arm(s->loop, &w->deadline, w->began + timeout);
     if (w->live)
@@ -463,19 +448,23 @@ static int wait_run(struct wait *w)
     return wait_end(w);
 }
 
+void wait_init(struct wait *w, struct session *s, bool no_color)
+{
+    *w = (struct wait){ .session = s, .began = clock_boot_ms() };
+    term_init(&w->screen, STDERR_FILENO, no_color);
+    w->live = w->screen.tty && !s->quiet;
+    if (w->live) /* a picture in one write doesn't flicker; it is flushed when it is drawn */
+        setvbuf(stderr, NULL, _IOFBF, SCREEN_BYTES);
+}
+
 int wait_command(struct session *s)
 {
-    int status = 0;
-    struct wait w = { .session = s, .began = clock_boot_ms() };
-    term_init(&w.screen, STDERR_FILENO, option_given(&s->options, "no-color"));
-    w.live = w.screen.tty && !s->quiet;
-    if (w.live)
-        /* a picture in one write doesn't flicker; it is flushed when it is drawn */
-        setvbuf(stderr, NULL, _IOFBF, SCREEN_BYTES);
+    struct wait w;
+    wait_init(&w, s, option_given(&s->options, "no-color"));
     w.refresh = (struct loop_timer){ .due = on_refresh, .owner = &w };
     w.deadline = (struct loop_timer){ .due = on_deadline, .owner = &w };
     w.tick = (struct loop_timer){ .due = on_tick, .owner = &w };
-    status = wait_run(&w);
+    int status = wait_run(&w);
     feed_close(&w.feed);
     loop_disarm(s->loop, &w.refresh);
     loop_disarm(s->loop, &w.deadline);

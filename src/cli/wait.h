@@ -43,6 +43,15 @@ struct wait {
     bool timed_out, broken;
 };
 
+/* What `local` has too: */
+void wait_init(struct wait *wait, struct session *session, bool no_color);
+struct wait_task *wait_task_find(struct wait *wait, int64_t id); /* NULL: none */
+/* wait_graph_add: what stands before a task, for the picture only; a failure leaves the picture smaller. whole: all
+ * tasks are there already; only what no other waits for stands at the picture's left edge, and cancels don't count. */
+void wait_graph_add(struct wait *wait, const char *key, bool whole);
+/* wait_change_print: a line for a change, where there is no picture. */
+void wait_change_print(const struct wait *wait, const char *key, char letter, const char *reason);
+
 /* wait_draw: the picture, over the last one; wait_erase: takes it away. */
 void wait_draw(struct wait *wait);
 void wait_erase(struct wait *wait);

@@ -32,8 +32,7 @@ static void condition_print(struct session *s, const json_t *condition, int64_t 
         printf("    remedy   %s\n", term_safe_z(&s->arena, remedy));
 }
 
-/* end_print: what can be done about an end that isn't the wished one. One that another task made is that one's to mend.
- */
+/* end_print: what can be done about a task that isn't done. Where another task is the cause, that task is retried. */
 static void end_print(struct session *s, const json_t *why)
 {
     const char *key = task_key(&s->arena, why), *cause = field_z(why, "cause"), *reason = field_z(why, "reason");
@@ -57,7 +56,7 @@ static void end_print(struct session *s, const json_t *why)
 static void run_print(struct session *s, const json_t *why)
 {
     const char *path = session_task_path(s, task_key(&s->arena, why), "");
-    json_t *task = session_try(s, &(struct session_request){ .method = "GET", .path = path });
+    json_t *task = session_look(s, path);
     const json_t *attempts = json_object_get(task, "attempts");
     size_t n = json_array_size(attempts);
     int64_t since;

@@ -11,7 +11,6 @@
 #include "io/timezone.h"
 
 #define FOLDER "_workflows"
-#define OUT_CAP ((size_t)16 << 20)
 
 void workflow_sets_init(struct workflow_sets *sets, struct arena *arena)
 {
@@ -73,15 +72,15 @@ static bool file_read(struct workflow_sets *sets, struct workflow_set *set, cons
 
 static int name_compare(const void *a, const void *b)
 {
-    const struct str *const *x = a, *const *y = b;
-    return str_cmp(**x, **y);
+    const struct str *x = a, *y = b;
+    return str_cmp(*x, *y);
 }
 
 /* folder_names: the workflow files in it, sorted; too many are an error of the folder. */
 static bool folder_names(
-    struct workflow_sets *sets, const char *folder, struct str ***out, size_t *out_n, struct err *err)
+    struct workflow_sets *sets, const char *folder, struct str **out, size_t *out_n, struct err *err)
 {
-    struct str **names = NULL;
+    struct str *names = NULL;
     size_t n = 0, cap = 0;
     DIR *dir = opendir(folder);
     if (dir == NULL)
@@ -90,9 +89,7 @@ static bool folder_names(
         struct str name = str_of(entry->d_name);
         if (!workflow_is_file(name) || name.ptr[0] == '.')
             continue;
-        struct str *copy = ARENA_NEW(sets->arena, struct str);
-        *copy = str_dup(sets->arena, name);
-        *ARENA_PUSH(sets->arena, names, n, cap) = copy;
+        *ARENA_PUSH(sets->arena, names, n, cap) = str_dup(sets->arena, name);
         if (n > WORKFLOW_FILES_MAX)
             break;
     }
@@ -108,7 +105,7 @@ static bool folder_names(
 static bool folder_add(struct workflow_sets *sets, const char *folder, struct err *err)
 {
     struct stat st;
-    struct str **names = NULL;
+    struct str *names = NULL;
     size_t n = 0;
     if (lstat(folder, &st) != 0)
         return err_set(err, ERR_not_found, "%s: %s", folder, strerror(errno));
@@ -121,7 +118,7 @@ static bool folder_add(struct workflow_sets *sets, const char *folder, struct er
     struct workflow_set *set = set_new(sets, folder);
     for (size_t i = 0; i < n; i++)
         if (!file_read(
-                sets, set, str_dupz(sets->arena, str_fmt(sets->arena, "%s/%.*s", folder, STR_ARG(*names[i]))), err))
+                sets, set, str_dupz(sets->arena, str_fmt(sets->arena, "%s/%.*s", folder, STR_ARG(names[i]))), err))
             return false;
     return true;
 }
@@ -200,15 +197,4 @@ void workflow_sets_check(struct workflow_sets *sets)
         sets->n_tasks += set->workflow.n_tasks;
     }
     diags_sort(&sets->diags);
-}
-
-void workflow_sets_say(const struct workflow_sets *sets)
-{
-    const struct diags *diags = &sets->diags;
-    struct buf text;
-    buf_init(&text, OUT_CAP);
-    diags_text(&text, diags);
-    if (text.len > 0)
-        fwrite(text.ptr, 1, text.len, stderr);
-    buf_release(&text);
 }

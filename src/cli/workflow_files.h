@@ -34,7 +34,4 @@ size_t workflow_sets_add_empty(struct workflow_sets *sets);
 void workflow_sets_add_text(struct workflow_sets *sets, size_t set, const char *name, const char *text);
 void workflow_sets_check(struct workflow_sets *sets); /* parses, as a server does; faults are in diags */
 
-/* workflow_sets_say: the diagnostics on stderr, and how many there are. */
-void workflow_sets_say(const struct workflow_sets *sets);
-
 #endif

@@ -1,5 +1,5 @@
 /* coord_store: servers that share a PostgreSQL store and nothing else. The rows with their beats say everything, so
- * there is no advice to give; who lives is told by the beats of the servers' own rows, which the api looks at. */
+ * there is no advice to give; the beats of the servers' own rows, which the api reads, show which servers are alive. */
 #include "coord/coord.h"
 
 static void store_close(struct coord *coord)

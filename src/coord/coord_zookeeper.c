@@ -1,5 +1,5 @@
-/* coord_zookeeper: advice from a ZooKeeper ensemble: who is there (ephemeral nodes under PATH/nodes) and who should
- * take a duty that is free (the oldest of the ephemeral sequential nodes under PATH/duties/NAME).
+/* coord_zookeeper: advice from a ZooKeeper ensemble: which servers are there (ephemeral nodes under PATH/nodes) and
+ * which should take a duty that is free (the oldest of the ephemeral sequential nodes under PATH/duties/NAME).
  *
  * Owns a thread that makes every call to the client library, since these wait for answers; the library's own threads
  * only set marks. It begins anew with another session when one has expired, and also when nothing has connected for a
@@ -96,7 +96,7 @@ bool zk_went(struct zookeeper *z, int code)
     return code == ZOK;
 }
 
-/* acl_of: with credentials only who has them may write; everybody may read what the register says, there is nothing
+/* acl_of: with credentials only their owner may write; everybody may read what the register says, there is nothing
  * secret in it. */
 static const struct ACL_vector *acl_of(const struct zookeeper *z, struct ACL_vector *out, struct ACL *acls)
 {
@@ -392,7 +392,7 @@ static void unjoined_say(struct zookeeper *z)
     z->code = ZOK;
 }
 
-/* tree_turn: what is new is looked at and what is to be told is told. false: a call failed. */
+/* tree_turn: reads what is new and writes what this server has to announce. False: a call failed. */
 static bool tree_turn(struct zookeeper *z, unsigned news, bool told, bool *out_more)
 {
     return (!told || member_put(z)) && (!(news & NEWS_NODES) || look(z)) && register_write(z, out_more) &&

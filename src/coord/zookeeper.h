@@ -72,7 +72,7 @@ struct record { /* an executor */
 
 /* --- of coord_zookeeper.c --- */
 const char *zk_path(char *out, const struct zookeeper *z, const char *folder, const char *name);
-bool zk_went(struct zookeeper *z, int code);           /* it worked, or the code is kept for who asks why */
+bool zk_went(struct zookeeper *z, int code);           /* it worked; else the code is kept, to say why */
 bool zk_ensure(struct zookeeper *z, const char *path); /* every folder of it is there */
 bool zk_is_ours(const struct zookeeper *z, const char *path);
 int zk_create(struct zookeeper *z, const char *path, const char *content, int flags, char *out_path, int out_size);

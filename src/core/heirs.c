@@ -54,7 +54,13 @@ static bool heir_due(struct slice *slice, const struct node *at, const struct ed
         return false;
     if (!state_ended(before->was))
         return true;
-    return state_ended(at->was) ? !(edge->flags & EDGE_PLACED) : slice_untold(slice, edge, before);
+    return state_ended(at->row.state) ? !(edge->flags & EDGE_PLACED) : slice_untold(slice, edge, before);
+}
+
+/* The edge's waiter has not been told that `pred` has ended: for this waiter, `pred` still stands in its place. */
+static bool stands_for(struct slice *slice, const struct edge *edge, struct node *pred)
+{
+    return pred->untold || slice_untold(slice, edge, pred);
 }
 
 struct lock_before { /* those that a stopped task waited for by the archive's lock, and that haven't ended */
@@ -100,7 +106,9 @@ struct place { /* in the queue for the archive's lock, that a task leaves */
     struct walk walk;
 };
 
-/* The waiter of an edge takes over the place. `direct`: the edge leads to the stopped task. */
+/* The waiter of an edge takes over the place. `direct`: the edge leads to the stopped task. A waiter that has ended
+ * takes nothing over. Tasks that it still has to tell look through its edges then, and find those before `stopped`; but
+ * not past a task that shares the lock and was told, so behind such a task they take over the place now. */
 static void place_take(struct place *p, const struct edge *edge, bool direct)
 {
     struct slice *slice = p->slice;
@@ -108,6 +116,9 @@ static void place_take(struct place *p, const struct edge *edge, bool direct)
     struct node *after = waits ? slice_find(slice, edge->waiter) : NULL;
     if (!after || !(after->row.marks & MARK_LOCKED) || after->row.lane != p->stopped->row.lane)
         return;
+    bool stands = after->row.waits > 0 && (after->untold || after->row.holds & 1u << HOLD_telling);
+    if (state_ended(after->row.state) && !direct && stands)
+        slice_walk_add(&p->walk, after);
     if (state_ended(after->row.state))
         return;
     if (direct)
@@ -141,9 +152,11 @@ void lock_hand_on(struct slice *slice, struct node *stopped, const struct edge *
     for (size_t i = 0; i < n; i++)
         place_take(&p, &outs[i], true);
     for (size_t at = 1; at < p.walk.n; at++) {
-        outs = slice_outs(slice, p.walk.list[at], &n);
+        struct node *behind = p.walk.list[at];
+        outs = slice_outs(slice, behind, &n);
         for (size_t i = 0; i < n; i++)
-            place_take(&p, &outs[i], false);
+            if (!state_ended(behind->row.state) || stands_for(slice, &outs[i], behind))
+                place_take(&p, &outs[i], false);
     }
 }
 

@@ -1,7 +1,7 @@
-/* heirs: what a task that is stopped before it ran leaves to those who wait for it; pure.
+/* heirs: what a task that is stopped before it ran leaves to its waiters; pure.
  *
  * Three things: what it waited for by PREV, its place in the queue for its archive's lock, and what it was still to
- * cancel. They are handed on waiter by waiter, when that one is told of the end (core/settle.c), so in several turns if
+ * cancel. Each waiter takes them over when it is informed of the end (core/settle.c), so in several turns if
  * there are many. Until then the stopped task still stands in its place, for that waiter: whoever looks at what is
  * before a task looks through those that have ended without having told it (heir_due). Nothing else may be decided
  * about the order meanwhile that doesn't: a retry finishes what is left first (leavings_finish in src/engine/tells.c).

@@ -5,7 +5,7 @@
 #include "core/slice.h"
 #include "core/why.h"
 
-enum hold_role { HOLD_WAITS = 1, HOLD_GATE = 2, HOLD_QUEUED = 4, HOLD_OUTLIVES = 8 };
+enum hold_role { HOLD_WAITS = 1, HOLD_GATE = 2, HOLD_QUEUED = 4, HOLD_OUTLIVES = 8, HOLD_LASTS = 16 };
 
 struct hold_rule { /* see hold.def */
     const char *name, *words, *lifted, *forced;
@@ -38,6 +38,14 @@ enum {
     HOLDS_OUTLIVE = 0u
 #include "core/hold.def"
 #undef HOLD
+    ,
+#define HOLD(number, name, roles, ...) | (((roles)&HOLD_LASTS) ? 1u << (number) : 0u)
+    HOLDS_LAST = 0u
+#include "core/hold.def"
+#undef HOLD
+    ,
+    HOLDS_LOOK =
+        HOLDS_WAIT & ~HOLDS_LAST, /* dropped, and put again where they are due, whenever a task is considered */
 };
 
 const struct hold_rule *hold_rule(enum hold_kind kind); /* of HOLD_none: nothing */

@@ -16,7 +16,7 @@ static struct str class_wish(struct arena *arena, const struct task_class *class
     struct str text = str_fmt(arena, "kind %s", class_kind_name(class_->kind));
     if (class_->zone.len)
         text = str_fmt(arena, "%.*s, zone %.*s", STR_ARG(text), STR_ARG(class_->zone));
-    for (size_t i = 0; i < class_->n_labels; i++)
+    for (size_t i = 0; i < class_->n_labels && class_->kind != KIND_APPLY; i++)
         text = str_fmt(arena, "%.*s, label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name),
             STR_ARG(class_->labels[i].value));
     return text;
@@ -27,6 +27,8 @@ static struct str class_remedy(struct arena *arena, const struct task_class *cla
 {
     if (class_->kind == KIND_DATA)
         return STR("start a worker of your own that registers: POST /v1/executors with kinds: [\"data\"]");
+    if (class_->kind == KIND_APPLY)
+        return STR("start one that applies change sets: weir executor --server URL --apply");
     struct str text = STR("start one: weir executor --server URL");
     for (size_t i = 0; i < class_->n_labels; i++)
         text = str_fmt(arena, "%.*s --label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name),

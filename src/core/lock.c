@@ -64,7 +64,7 @@ static void come_after(struct look *look, struct node *from)
     if (conflicts(look, from)) {
         if (!PLANT(running_waits))
             running_first(look, from);
-        slice_edge_lock_again(look->slice, look->target, from);
+        slice_edge_again(look->slice, look->target, from, EDGE_LOCK);
         return;
     }
     size_t n;
@@ -84,7 +84,7 @@ static bool waits_for(struct look *look, struct node *from)
     if (from == look->target)
         return true;
     if (state_ended(from->row.state) || from->row.state == STATE_X)
-        return false; /* one that runs waits for nobody */
+        return false; /* a running task waits for nothing */
     const void *seen = map_find(&look->waits, (uint64_t)from->row.id);
     if (seen)
         return seen == &yes;
@@ -112,7 +112,7 @@ static bool waits_for(struct look *look, struct node *from)
     for (size_t i = 0; i < n_beside; i++)
         come_after(look, beside[i]);
     if (!clash && conflicts(look, from) && !look->blind)
-        slice_edge_lock_again(look->slice, from, look->target);
+        slice_edge_again(look->slice, from, look->target, EDGE_LOCK);
     return true;
 }
 
@@ -124,7 +124,7 @@ struct before {               /* those that haven't ended, of a task and of thos
 };
 
 /* What the archive's lock is waited for through `node`: all its edges, if it was stopped while it waited or is retried;
- * of one that shares the lock and hasn't it yet, too, since others that share it don't wait for that one. */
+ * likewise of a task that shares the lock and doesn't have it yet, since other sharing tasks don't wait for it. */
 static void before_look(struct before *b, struct node *node)
 {
     struct slice *slice = b->walk.slice;
@@ -132,7 +132,7 @@ static void before_look(struct before *b, struct node *node)
     if (!ended)
         *ARENA_PUSH(slice->arena, b->list, b->n, b->cap) = node;
     if (ended ? node->row.waits == 0 && node != b->again : !shared || node->row.state == STATE_X)
-        return; /* it had begun: all before it had ended then; or who comes after it comes after all before it */
+        return; /* it had begun, so all before it had ended; or what comes after it comes after all before it */
     size_t n;
     const struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
@@ -161,13 +161,88 @@ struct node **lock_before(struct slice *slice, const struct archive *archive, si
     return b.list;
 }
 
+/* --- a task that is in its place already --- */
+
+enum { NEAR_MAX = 16 }; /* tasks looked at */
+
+/* The task that the edge leads to (`pred`) or that waits by it; NULL: it has ended, or the edge doesn't count. */
+static struct node *edge_alive(struct slice *slice, const struct edge *edge, bool pred)
+{
+    struct node *other =
+        edge_counts(edge->kind, edge->flags) ? slice_find(slice, pred ? edge->pred : edge->waiter) : NULL;
+    return other && !state_ended(other->row.state) ? other : NULL;
+}
+
+static bool waits_directly(struct slice *slice, struct node *waiter, const struct node *pred)
+{
+    size_t n;
+    const struct edge *ins = slice_ins(slice, waiter, &n);
+    for (size_t i = 0; i < n; i++)
+        if (ins[i].pred == pred->row.id && edge_counts(ins[i].kind, ins[i].flags))
+            return true;
+    return false;
+}
+
+/* Every task with a lock that waits for `before` is one that `node` waits for, or waits for `node`. */
+static bool nobody_between(struct slice *slice, struct node *before, struct node *node)
+{
+    struct walk walk = slice_walk(slice, before);
+    for (size_t at = 0; at < walk.n; at++) {
+        size_t n;
+        const struct edge *outs = slice_outs(slice, walk.list[at], &n);
+        for (size_t i = 0; i < n; i++) {
+            struct node *waiter = edge_alive(slice, &outs[i], false);
+            if (!waiter || waiter == node || waiter->visit == walk.visit || waits_directly(slice, waiter, node))
+                continue;
+            bool locked = waiter->row.lane == node->row.lane && waiter->row.marks & MARK_LOCKED;
+            if (walk.n > NEAR_MAX || (locked && !waits_directly(slice, node, waiter)))
+                return false;
+            slice_walk_add(&walk, waiter);
+        }
+    }
+    return true;
+}
+
+static bool is_alone(const struct node *node, int64_t lane)
+{
+    return node && node->row.lane == lane && node->row.marks & MARK_LOCKED && node->row.marks & MARK_EXCLUSIVE;
+}
+
+/* A retry takes a chain along, and each task of it queues for the lock: one that comes right after another that has the
+ * lock alone, and right before a third, is in its place. To see that takes a look at its neighbours instead of at all
+ * that is between it and the end of the queue. */
+static bool in_its_place(struct slice *slice, struct archive *archive, struct node *node, const struct node *leaves)
+{
+    size_t n;
+    bool last = true;
+    const struct edge *edges = slice_outs(slice, node, &n);
+    for (size_t i = 0; i < n && i < NEAR_MAX && last; i++)
+        last = !is_alone(edge_alive(slice, &edges[i], false), node->row.lane);
+    edges = slice_ins(slice, node, &n);
+    for (size_t i = 0; i < n && i < NEAR_MAX && !last; i++) {
+        struct node *before = edge_alive(slice, &edges[i], true);
+        if (before == leaves || !is_alone(before, node->row.lane))
+            continue;
+        bool end = before->row.id == archive->lock_exclusive;
+        if ((end && (archive->n_lock_shared || !is_alone(node, node->row.lane))) ||
+            !nobody_between(slice, before, node))
+            return false;
+        if (end)
+            archive->lock_exclusive = node->row.id;
+        return true;
+    }
+    return false;
+}
+
 /* It comes after all that have the lock or wait for it, but for those that wait for the task: those
  * keep the end of the queue. Its own edges lead to some that the end of the queue doesn't know when all between them
  * were stopped. */
-void lock_again(struct slice *slice, struct archive *archive, struct node *node)
+void lock_again(struct slice *slice, struct archive *archive, struct node *node, const struct node *leaves)
 {
     struct before b = { .again = node, .walk = { .slice = slice, .visit = ++slice->visits } };
     struct look look = { .slice = slice, .target = node, .exclusive = (node->row.marks & MARK_EXCLUSIVE) != 0 };
+    if (in_its_place(slice, archive, node, leaves))
+        return;
     struct node *end = archive->lock_exclusive ? slice_find(slice, archive->lock_exclusive) : NULL;
     for (size_t i = 0; i < archive->n_lock_shared; i++) {
         struct node *user = slice_find(slice, archive->lock_shared[i]);

@@ -2,7 +2,7 @@
  *
  * The lock is a chain of `after` edges (EDGE_LOCK) between tasks whose locks clash. A revision's tasks join its end
  * when they are made (expand.c), one that is stopped hands on what it waited for (settle.c), one that is retried queues
- * anew, last. */
+ * again, last. */
 #ifndef WEIR_CORE_LOCK_H
 #define WEIR_CORE_LOCK_H
 
@@ -13,7 +13,8 @@
 struct node **lock_before(struct slice *slice, const struct archive *archive, size_t *out_n);
 
 /* lock_again: a retried task with a lock (staged again) joins the queue for the archive's lock, last; the archive's
- * record of who stands last is updated. */
-void lock_again(struct slice *slice, struct archive *archive, struct node *node);
+ * record of who stands last is updated. leaves: a task that was restaged with it and ends at once, so it has no place
+ * in the queue; NULL: none. */
+void lock_again(struct slice *slice, struct archive *archive, struct node *node, const struct node *leaves);
 
 #endif

@@ -29,7 +29,7 @@ static const char *const event_kinds[EVENT_KIND_COUNT] = {
 #undef X
 };
 
-static const char *const class_kinds[KIND_COUNT] = { "", "command", "script", "image", "data" };
+static const char *const class_kinds[KIND_COUNT] = { "", "command", "script", "image", "data", "apply" };
 static const char *const executor_states[] = { "", "active", "paused", "draining", "lost" };
 
 const char *quota_name(enum quota quota)
@@ -112,6 +112,22 @@ const char *executor_state_name(enum executor_state state)
 {
     ASSERT(state >= EXECUTOR_ACTIVE && state <= EXECUTOR_LOST);
     return executor_states[state];
+}
+
+static const char *const movetypes[MOVE_COUNT] = { "", "DC", "BF", "EM", "RB" };
+
+const char *movetype_name(enum movetype movetype)
+{
+    ASSERT(movetype < MOVE_COUNT);
+    return movetypes[movetype];
+}
+
+enum movetype movetype_find(struct str name)
+{
+    for (int movetype = MOVE_DC; movetype < MOVE_COUNT; movetype++)
+        if (str_eqz(name, movetypes[movetype]))
+            return (enum movetype)movetype;
+    return MOVE_NONE;
 }
 
 static const char *const archive_kinds[ARCHIVE_KIND_COUNT] = {

@@ -78,9 +78,10 @@ enum hold_kind { /* hold.def; bits in task.holds */
 enum { HOLD_KIND_BITS = 5 };
 struct hold {
     enum hold_kind kind;
-    int64_t key; /* time: until; pause: lane; slot, held: slot id; executor: class; telling: TELLING_; returning: 0 */
-    /* slot, executor: order among the waiters; telling, returning: the waiter, by number, up to which all know; else 0
-     */
+    /* time: until; pause: lane; slot, held: slot id; executor: class; telling: TELLING_; rollback: its task; else 0 */
+    int64_t key;
+    /* slot, executor: order among the waiters; telling, returning: the waiter, by number, up to which all know;
+     * rollback: MEMBER_ (core/rollback.h); else 0 */
     int64_t rank;
     int64_t task;
     int64_t since;
@@ -89,9 +90,9 @@ struct hold {
 /* HEIRS: those who wait for it also take something over (core/heirs.h) */
 enum { TELLING_ENDS, TELLING_HEIRS, TELLING_COUNT };
 
-enum lane_kind { LANE_QUEUE = 1, LANE_ARCHIVE };
+enum lane_kind { LANE_QUEUE = 1, LANE_ARCHIVE, LANE_TARGET };
 #define PAUSED_BY_RESTORE "restore"
-struct lane { /* an archive or a queue; lane 0 is `all` */
+struct lane { /* an archive, a queue or a target of change sets; lane 0 is `all` */
     int64_t id;
     enum lane_kind kind;
     struct str tenant, name;
@@ -145,6 +146,41 @@ struct latest { /* the newest revision that has a task of this name; survives pr
     int64_t ran_rev, ran_task; /* of those that weren't left out by `paths` */
 };
 
+/* A change set: what a task of kind KIND_APPLY has besides. Its CSID is the task's name. */
+enum movetype { MOVE_NONE, MOVE_DC, MOVE_BF, MOVE_EM, MOVE_RB, MOVE_COUNT };
+struct changeset {
+    int64_t task, lane;
+    struct str tenant, csid; /* no two have both */
+    uint8_t hash[32];        /* SHA-256 of the tarball's bytes; of a rollback without one: all zero */
+    enum movetype movetype;
+    struct str name;    /* of the tarball and of the job file */
+    int64_t tai;        /* its label: nanoseconds since 1970 */
+    struct str files;   /* paths that it adds or changes, joined by CHANGESET_JOINT */
+    struct str removed; /* paths that it removes, likewise */
+    struct str submitter, ticket;
+    struct str approver;   /* the person who approved it later; empty: it brought its ticket, or has none */
+    int64_t approved;      /* when; 0: not later */
+    int64_t rank;          /* its place among the change sets of the target; a retry takes a new one */
+    bool overlapping;      /* of a rollback: later change sets on the same files are members too */
+    const int64_t *undoes; /* of a rollback: the tasks that it names */
+    size_t n_undoes;
+    struct str base;        /* the oldest revision that an attempt of it has recorded; empty: none has */
+    struct str revision;    /* that it became; empty: it isn't applied */
+    int64_t rolled_back_by; /* the rollback's task; 0: none */
+};
+#define TARGET_LANE "target/"  /* before the name of a target in that of its lane: no archive or queue has a '/' */
+#define CLASS_TARGET ":target" /* the label of a class that says for which target it is; executors need not have it */
+#define CHANGESET_JOINT '\n'   /* no path has one */
+
+/* One path of a change set, in the order of ranks. Those that haven't ended stand apart from those that are applied;
+ * the others have no rows. */
+struct changeset_file {
+    int64_t lane;
+    bool applied;
+    struct str path;
+    int64_t rank, task;
+};
+
 struct schedule { /* one cron line of a task of an archive */
     int64_t lane;
     struct str task, cron, timezone;
@@ -158,8 +194,8 @@ struct wall_known { /* what is known of the wall clock (core/wall.h) */
     int64_t seen;   /* what that clock said last; 0: it doesn't contradict */
 };
 
-/* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT and MARK_PROMOTED are taken
- * back. */
+/* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT, MARK_PROMOTED,
+ * MARK_UNAPPROVED and MARK_FIXED are taken back. */
 enum task_mark {
     MARK_CANCELS = 1,        /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2,        /* a finish brought outputs */
@@ -170,6 +206,10 @@ enum task_mark {
     MARK_KEPT = 128,         /* what it left behind is counted in its lane's bytes */
     MARK_LOCKED = 16,        /* it has the archive's lock, shared or exclusive, while it runs */
     MARK_PROMOTED = 256,     /* a person put it to the front: there it stays until it ends, also after a pause */
+    MARK_CHANGESET = 512,    /* it is a change set: it has a row of that table */
+    MARK_ROLLBACK = 1024,    /* beside MARK_CHANGESET: of move type RB */
+    MARK_UNAPPROVED = 2048,  /* it needs a ticket, and has none so far */
+    MARK_FIXED = 4096,       /* of a rollback: its members have their rows (core/rollback.h) */
     MARKS_PRUNED_SHIFT = 16, /* above: the grant up to which its logs were removed, also of a task that went on since */
     MARKS_PRUNED_MAX = 0xffff,
 };
@@ -179,7 +219,7 @@ struct task {
     struct str name, variant;
     int64_t run; /* 0, or n of NAME#n */
     enum task_state state;
-    enum task_state ending; /* beside X: where the end leads (T or A) */
+    enum task_state ending; /* beside X: where the end leads (T, A; S: a rollback holds it) */
     int64_t waits;          /* unsatisfied edges */
     int64_t ins;            /* edges in which it is the waiter */
     int64_t out;            /* edges that name this task as predecessor */
@@ -213,7 +253,7 @@ struct spec {
 };
 #define SPEC_JOINT '\x1f'
 
-enum class_kind { KIND_NONE, KIND_COMMAND, KIND_SCRIPT, KIND_IMAGE, KIND_DATA, KIND_COUNT };
+enum class_kind { KIND_NONE, KIND_COMMAND, KIND_SCRIPT, KIND_IMAGE, KIND_DATA, KIND_APPLY, KIND_COUNT };
 struct label {
     struct str name, value;
 };
@@ -313,7 +353,7 @@ enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
     X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) \
     X(token) X(token_revoked) \
     X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
-    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause) X(config) X(unique) X(noted)
+    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause) X(config) X(unique) X(noted) X(approved)
 enum event_kind {
     EVENT_none,
 #define X(name) EVENT_##name,
@@ -365,6 +405,8 @@ enum class_kind class_kind_find(struct str name);
 const char *executor_state_name(enum executor_state state);
 const char *archive_kind_name(enum archive_kind kind);
 enum archive_kind archive_kind_find(struct str name); /* ARCHIVE_NONE: none */
+const char *movetype_name(enum movetype movetype);    /* DC BF EM RB; "" for none */
+enum movetype movetype_find(struct str name);         /* MOVE_NONE: none */
 const char *revision_state_name(enum revision_state state);
 
 #endif

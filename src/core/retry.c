@@ -30,92 +30,154 @@ const struct node *order_passed(struct slice *slice, struct node *node)
 
 /* --- circles --- */
 
+static char on_way, looked; /* what a look for a circle has found out about a task */
+
 struct circle {
     struct slice *slice;
-    struct node **again; /* what is retried, and what it takes along */
-    size_t n_again, cap_again;
-    const struct node *from;
+    ARRAY(struct node *) again; /* what is retried, and what it takes along */
+    struct map again_by;        /* the same, by task */
+    struct map seen;            /* by task: on_way, looked */
+    size_t others;              /* of those that were looked at: not retried */
+    struct circle_step {        /* the way from the retried task to the one that is looked at */
+        struct node *node;
+        size_t at; /* in its edges */
+    } * way;
+    size_t n_way, cap_way;
 };
 
 static bool is_again(const struct circle *c, const struct node *node)
 {
-    for (size_t i = 0; i < c->n_again; i++)
-        if (c->again[i] == node)
-            return true;
-    return false;
+    return map_find(&c->again_by, (uint64_t)node->row.id) != NULL;
+}
+
+static void again_add(struct circle *c, struct node *node)
+{
+    if (is_again(c, node))
+        return;
+    map_put(&c->again_by, (uint64_t)node->row.id, node);
+    *ARRAY_ADD(c->slice->arena, c->again) = node;
 }
 
 /* What core's task_restage will take along. */
-static void again_collect(struct circle *c)
+static void circle_begin(struct circle *c, struct slice *slice, struct node *node)
 {
-    for (size_t i = 0; i < c->n_again && i < LOOK_MAX; i++) {
+    *c = (struct circle){ .slice = slice };
+    again_add(c, node);
+    for (size_t i = 0; i < c->again.n; i++) {
         size_t n;
-        const struct edge *outs = slice_outs(c->slice, c->again[i], &n);
+        const struct node *cause = c->again.at[i];
+        const struct edge *outs = slice_outs(slice, c->again.at[i], &n);
         for (size_t k = 0; k < n; k++) {
-            struct node *waiter = outs[k].kind == EDGE_DEPENDS ? slice_find(c->slice, outs[k].waiter) : NULL;
-            bool along = waiter && state_ended(waiter->row.state) && waiter->row.cause == c->again[i]->row.id;
-            if (along && !is_again(c, waiter))
-                *ARENA_PUSH(c->slice->arena, c->again, c->n_again, c->cap_again) = waiter;
+            struct node *waiter = outs[k].kind == EDGE_DEPENDS ? slice_find(slice, outs[k].waiter) : NULL;
+            if (waiter && state_ended(waiter->row.state) && waiter->row.cause == cause->row.id)
+                again_add(c, waiter);
         }
     }
 }
 
-/* Does the task wait for `from`, by whatever way? Who runs waits again when its executor is lost. */
-static bool comes_back(struct circle *c, struct node *node)
+static void circle_end(struct circle *c)
 {
-    struct walk walk = slice_walk(c->slice, node);
-    for (size_t at = 0; at < walk.n; at++) {
+    map_release(&c->again_by);
+    map_release(&c->seen);
+}
+
+/* The task that the edge leads to, if it is waited for when the retry is through; NULL: it isn't. */
+static struct node *edge_ahead(const struct circle *c, const struct edge *edge)
+{
+    struct node *pred = edge_counts(edge->kind, edge->flags) ? slice_find(c->slice, edge->pred) : NULL;
+    return pred && (!state_ended(pred->row.state) || is_again(c, pred)) ? pred : NULL;
+}
+
+static void step_add(struct circle *c, struct node *node)
+{
+    map_put(&c->seen, (uint64_t)node->row.id, &on_way);
+    c->others += !is_again(c, node);
+    *ARENA_PUSH(c->slice->arena, c->way, c->n_way, c->cap_way) = (struct circle_step){ node, 0 };
+}
+
+/* Does a way from this task come back to itself? Each task is looked at once, whichever of the retried ones leads to
+ * it. Who runs waits again when its executor is lost. */
+static bool comes_back(struct circle *c, struct node *from)
+{
+    if (map_find(&c->seen, (uint64_t)from->row.id))
+        return false;
+    step_add(c, from);
+    while (c->n_way) {
+        struct circle_step *step = &c->way[c->n_way - 1];
         size_t n;
-        const struct edge *ins = slice_ins(c->slice, walk.list[at], &n);
-        if (walk.n > LOOK_MAX)
-            return true; /* too far to see: a refusal is safer than a circle */
-        for (size_t i = 0; i < n; i++) {
-            struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(c->slice, ins[i].pred) : NULL;
-            if (!pred)
-                continue;
-            if (pred == c->from)
-                return true;
-            if (!state_ended(pred->row.state) || is_again(c, pred))
-                slice_walk_add(&walk, pred);
+        const struct edge *ins = slice_ins(c->slice, step->node, &n);
+        if (step->at == n) {
+            map_put(&c->seen, (uint64_t)step->node->row.id, &looked);
+            c->n_way--;
+            continue;
         }
+        struct node *pred = edge_ahead(c, &ins[step->at++]);
+        const char *known = pred ? map_find(&c->seen, (uint64_t)pred->row.id) : &looked;
+        if (known == &on_way || c->others > LOOK_MAX)
+            return true; /* or too far to see: a refusal is safer than a circle */
+        if (!known)
+            step_add(c, pred);
     }
     return false;
 }
 
 bool retry_circles(struct slice *slice, struct node *node)
 {
-    struct circle c = { .slice = slice };
+    struct circle c;
+    bool found = false;
     if (node->row.rev == 0)
         return false; /* only the lock ever puts a task behind what came after it */
-    *ARENA_PUSH(slice->arena, c.again, c.n_again, c.cap_again) = node;
-    again_collect(&c);
-    for (size_t i = 0; i < c.n_again; i++) {
-        c.from = c.again[i];
-        if (comes_back(&c, c.again[i]))
-            return true;
+    circle_begin(&c, slice, node);
+    for (size_t i = 0; i < c.again.n && !found; i++)
+        found = comes_back(&c, c.again.at[i]);
+    circle_end(&c);
+    return found;
+}
+
+/* All that the task waits for, by whatever way. False: too far to see. */
+static bool ahead_of(struct circle *c, struct node *node, struct walk *out)
+{
+    *out = slice_walk(c->slice, node);
+    for (size_t at = 0; at < out->n && out->n <= LOOK_MAX; at++) {
+        size_t n;
+        const struct edge *ins = slice_ins(c->slice, out->list[at], &n);
+        for (size_t i = 0; i < n; i++) {
+            struct node *pred = edge_ahead(c, &ins[i]);
+            if (pred)
+                slice_walk_add(out, pred);
+        }
     }
-    return false;
+    return out->n <= LOOK_MAX;
+}
+
+static bool edge_stays(struct slice *slice, const struct edge *edge, struct node **out_waiter)
+{
+    *out_waiter = edge->kind == EDGE_AFTER ? slice_find(slice, edge->waiter) : NULL;
+    return *out_waiter && !state_ended((*out_waiter)->row.state) && edge_counts(edge->kind, edge->flags);
 }
 
 /* A late result can't be refused. If accepting it closes a circle, the waiter that closes it loses its `after` edge and
  * runs first. */
 void circles_cut(struct slice *slice, struct node *node)
 {
-    struct circle c = { .slice = slice };
+    struct circle c;
+    struct node *waiter;
     if (node->row.rev == 0)
         return;
-    *ARENA_PUSH(slice->arena, c.again, c.n_again, c.cap_again) = node;
-    again_collect(&c);
-    for (size_t i = 0; i < c.n_again; i++) {
+    circle_begin(&c, slice, node);
+    for (size_t i = 0; i < c.again.n; i++) {
         size_t n;
-        const struct edge *outs = slice_outs(slice, c.again[i], &n);
+        struct walk ahead = { 0 };
+        bool seen = true;
+        const struct edge *outs = slice_outs(slice, c.again.at[i], &n);
         for (size_t k = 0; k < n; k++) {
-            struct node *waiter = outs[k].kind == EDGE_AFTER ? slice_find(slice, outs[k].waiter) : NULL;
-            if (!waiter || state_ended(waiter->row.state) || !edge_counts(outs[k].kind, outs[k].flags))
+            if (!edge_stays(slice, &outs[k], &waiter))
                 continue;
-            c.from = waiter;
-            if (comes_back(&c, c.again[i]))
-                slice_edge_flag(slice, waiter, c.again[i], EDGE_AFTER, EDGE_SPENT);
+            if (!ahead.n)
+                seen = ahead_of(&c, c.again.at[i], &ahead);
+            if (!seen || waiter->visit == ahead.visit)
+                slice_edge_flag(slice, waiter, c.again.at[i], EDGE_AFTER, EDGE_SPENT);
         }
     }
+    circle_end(&c);
 }

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "base/plant.h"
+#include "core/changeset.h"
 #include "core/hold.h"
+#include "core/rollback.h"
 
 static const struct because by_engine = { .actor = { "engine", 6 } };
 
@@ -73,7 +75,7 @@ static bool cancels_fire(struct slice *slice, struct node *node)
 
 void task_unhold(struct slice *slice, struct node *node)
 {
-    holds_drop(slice, node, HOLDS_WAIT | HOLD_BIT(telling));
+    holds_drop(slice, node, HOLDS_LOOK | HOLD_BIT(telling));
 }
 
 /* --- one task --- */
@@ -107,17 +109,19 @@ static void consider(struct slice *slice, struct node *node)
         slice_move(slice, node, STATE_S, &by_engine);
     if (node->row.state != STATE_S)
         return;
-    bool ready = cancels_ready(slice, node);
+    bool ready = cancels_ready(slice, node) && !rollback_holds(slice, node);
     holds_drop(slice, node, HOLD_BIT(telling)); /* of one that has begun to cancel: put again if it isn't through */
     if (!ready) { /* looked at again when that is over: nothing else is kept for it, and it keeps nobody waiting */
-        holds_drop(slice, node, HOLDS_WAIT | HOLD_BIT(held));
+        holds_drop(slice, node, HOLDS_LOOK | HOLD_BIT(held));
         return;
     }
     bool skipped = (node->row.marks & MARK_SKIPPED) != 0; /* starts nothing: no gate is in its way */
     if ((!skipped && !gates_open(slice, node)) || !cancels_fire(slice, node) || slice->failed) {
-        holds_drop(slice, node, (HOLDS_WAIT & ~HOLDS_GATE) | HOLD_BIT(held));
+        holds_drop(slice, node, (HOLDS_LOOK & ~HOLDS_GATE) | HOLD_BIT(held));
         return;
     }
+    if (node->row.marks & MARK_ROLLBACK && !rollback_ready(slice, node))
+        return;
     if (node->row.class_id) { /* what has nothing to run takes no slots: it is done as soon as it is ready */
         if (slots_get(slice, node) && !slice->failed)
             slice_move(slice, node, STATE_P, &by_engine);
@@ -131,7 +135,7 @@ static void consider(struct slice *slice, struct node *node)
 void task_end(
     struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
 {
-    unsigned holds = HOLDS_WAIT | HOLD_BIT(telling) | HOLD_BIT(held);
+    unsigned holds = HOLDS_LOOK | HOLD_BIT(telling) | HOLD_BIT(held);
     if (PLANT(slots_kept))
         holds &= ~HOLD_BIT(held);
     holds_drop(slice, node, holds);
@@ -142,6 +146,8 @@ void task_end(
     node->row.cause = because->cause;
     if (!PLANT(unique_kept))
         node->row.unique = (struct str){ 0 }; /* never granted: its key is free again, and isn't reclaimed by a retry */
+    if (node->row.marks & MARK_CHANGESET)
+        changeset_ended(slice, node);
     if (node->row.out > 0)
         todo_add(slice, node);
 }
@@ -184,21 +190,25 @@ void task_wait(struct slice *slice, struct node *node, int64_t until, const stru
 {
     holds_drop(slice, node, HOLD_BIT(held));
     node->row.not_before = until;
+    node->row.ending = STATE_NONE;
     node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
     slice_move(slice, node, STATE_S, because);
+    rollback_moved(slice, node);
     task_consider(slice, node);
 }
 
 void task_return(struct slice *slice, struct node *node, const struct because *because)
 {
     node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
-    if (node->row.waits == 0 &&
+    if (node->row.waits == 0 && !hold_has(node, HOLD_rollback) &&
         (hold_has(node, HOLD_held) ? executor_there(slice, node) : !slots_wanted(slice, node))) {
         slice_move(slice, node, STATE_P, because);
         return;
     }
-    /* what it comes after was retried meanwhile, or its slots or executors are gone */
+    /* what it comes after was retried meanwhile, its slots or executors are gone, or a rollback holds it */
+    node->row.ending = STATE_NONE;
     slice_move(slice, node, STATE_S, because);
+    rollback_moved(slice, node);
     task_consider(slice, node);
 }
 
@@ -246,6 +256,8 @@ struct restaged { /* tasks that are taken back to S, in this turn and at once */
 static void restaged_add(struct slice *slice, struct restaged *all, struct node *node)
 {
     slice_move(slice, node, STATE_S, all->because);
+    if (node->row.marks & MARK_CHANGESET)
+        changeset_release(slice, node);
     *ARENA_PUSH(slice->arena, all->list, all->n, all->cap) = node;
 }
 
@@ -305,13 +317,21 @@ static void restage_waiters(struct slice *slice, struct restaged *all, struct no
     }
 }
 
+bool dependency_lost(struct slice *slice, struct node *pred)
+{
+    if (pred->row.state != STATE_D)
+        return state_ended(pred->row.state);
+    const struct changeset *row = changeset_of(slice, pred);
+    return row && row->rolled_back_by;
+}
+
 static const struct node *dependency_failed(struct slice *slice, struct node *node)
 {
     size_t n;
     struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
-        const struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(slice, ins[i].pred) : NULL;
-        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D)
+        struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(slice, ins[i].pred) : NULL;
+        if (pred && dependency_lost(slice, pred))
             return pred;
     }
     return NULL;
@@ -324,6 +344,7 @@ static void restaged_settle(struct slice *slice, struct restaged *all)
         restage_waiters(slice, all, all->list[i]);
     for (size_t i = 0; i < all->n; i++)
         places_settled(slice, all->list[i]);
+    changesets_again(slice, all->list, all->n);
     /* all, before any of them ends again */
     for (size_t i = 0; i < all->n; i++)
         all->list[i]->row.waits = waits_count(slice, all->list[i]);
@@ -385,9 +406,11 @@ void task_return_rest(struct slice *slice, struct node *node)
 
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *node)
 {
-    enum task_state to = node->row.state == STATE_A ? STATE_A : STATE_F;
+    bool abandoned = node->row.state == STATE_A && !(waiter->row.marks & MARK_CHANGESET);
+    enum task_state to = abandoned ? STATE_A : STATE_F;
     struct str reason = node->row.state == STATE_F   ? STR("a dependency failed")
                         : node->row.state == STATE_T ? STR("a dependency was terminated")
+                        : node->row.state == STATE_D ? STR("a dependency was rolled back")
                                                      : STR("a dependency was abandoned");
     if (waiter->row.state != STATE_S && waiter->row.state != STATE_Q)
         return;

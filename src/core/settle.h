@@ -26,17 +26,21 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
  * A. */
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *dependency);
 
+/* dependency_lost: what depends on it can't run: it has ended otherwise than well, or is a change set that was rolled
+ * back. */
+bool dependency_lost(struct slice *slice, struct node *pred);
+
 /* task_wait: an executing (or pending) task goes back to S until `until`. */
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
 
 /* task_restage: an ended task goes back to S (a retry); so do its dependents that ended because of it, transitively;
- * all counters are taken anew from the edges. Dependents are brought back as far as tells_left goes; for the others a
+ * all counters are recounted from the edges. Dependents are brought back as far as tells_left goes; for the others a
  * hold says how far (HOLD_returning). task_return_rest: goes on with those of such a task, whatever has become of it
  * since. */
 void task_restage(struct slice *slice, struct node *node, const struct because *because);
 void task_return_rest(struct slice *slice, struct node *node);
 
-/* task_tell_all: all who wait for a task with HOLD_telling are told now, however many there are. */
+/* task_tell_all: informs all waiters of a task with HOLD_telling now, however many there are. */
 void task_tell_all(struct slice *slice, struct node *node);
 
 /* task_return: an executing task that didn't come to an end goes back to P, or to S when what it waits for was retried

@@ -14,7 +14,7 @@ void slice_init(
 {
     struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues,
                changed = slice->changed;
-    struct map ins_at = slice->ins_at, outs_at = slice->outs_at, new_at = slice->new_at;
+    struct map ins_at = slice->ins_at, outs_at = slice->outs_at, new_at = slice->new_at, paths = slice->paths;
     *slice = (struct slice){ .arena = arena,
         .rows = rows,
         .now = now,
@@ -29,6 +29,8 @@ void slice_init(
         .ins_at = ins_at,
         .outs_at = outs_at,
         .new_at = new_at,
+        .paths = paths,
+        .rollback_limit = SIZE_MAX,
         .looks_left = SIZE_MAX,
         .tells_left = SIZE_MAX };
     map_clear(&slice->nodes);
@@ -39,6 +41,7 @@ void slice_init(
     map_clear(&slice->ins_at);
     map_clear(&slice->outs_at);
     map_clear(&slice->new_at);
+    map_clear(&slice->paths);
 }
 
 void slice_release(struct slice *slice)
@@ -51,6 +54,7 @@ void slice_release(struct slice *slice)
     map_release(&slice->ins_at);
     map_release(&slice->outs_at);
     map_release(&slice->new_at);
+    map_release(&slice->paths);
 }
 
 struct node *slice_find(struct slice *slice, int64_t id)
@@ -184,10 +188,10 @@ static void virtual_start(struct slice *slice, struct task *row)
         promoted = false;
     if (PLANT(unfair_lanes))
         fair = false;
-    if (promoted) {
+    if (promoted)
         row->vt = 0;
+    if (promoted || row->marks & MARK_CHANGESET) /* a target's own order is that of the labels, which vt holds */
         return;
-    }
     int64_t from = fair && lane->last_vt > slice->v_now ? lane->last_vt : slice->v_now;
     row->vt = lane->last_vt = from + VT_STEP;
 }
@@ -218,6 +222,8 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
             virtual_start(slice, row); /* what was lost goes back to its old place */
         slice_fresh(slice, node);
     }
+    if (from == STATE_X && row->marks & MARK_CHANGESET)
+        *ARRAY_ADD(slice->arena, slice->freed) = row->class_id;
     if (to == STATE_X)
         row->started = slice->stamp;
     if (to == STATE_X)
@@ -546,11 +552,11 @@ void slice_edge_unflag(struct slice *slice, struct node *waiter, struct node *pr
     edge_change(slice, waiter, pred, key);
 }
 
-void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred)
+void slice_edge_again(struct slice *slice, struct node *waiter, struct node *pred, unsigned flags)
 {
     const struct edge *edge = edge_find(slice, waiter, pred, EDGE_AFTER);
     if (!edge || !(edge->flags & EDGE_SPENT)) {
-        slice_edge_add_lock(slice, waiter, pred);
+        edge_add(slice, waiter, pred, EDGE_AFTER, flags);
         return;
     }
     struct edge key = *edge;

@@ -38,6 +38,12 @@ struct rows {
     /* the one that has gone, under another number */
     int64_t (*class_make)(void *owner, int64_t class_id, struct str key);
     bool (*served)(void *owner, int64_t class_id); /* is there an active executor that fits? */
+    /* Change sets (core/changeset.h). rank: larger than every rank so far. */
+    bool (*changeset)(
+        void *owner, struct arena *arena, int64_t task, struct changeset *out, bool *out_found, struct err *err);
+    bool (*changeset_near)(void *owner, struct arena *arena, int64_t lane, bool applied, struct str path, int64_t rank,
+        bool after, struct changeset_file *out, bool *out_found, struct err *err);
+    int64_t (*rank)(void *owner);
 };
 
 struct because {
@@ -62,8 +68,15 @@ struct node {
     size_t ins_indexed, outs_indexed;              /* of them, in slice.ins_at and outs_at */
     size_t edges_from;                             /* its first one as the waiter in edges_new, plus one; 0: none */
     struct hold_mark *holds_added, *holds_removed; /* of this turn (hold_queue.c) */
-    bool untold;                                   /* it has ended in this turn, and nobody has been told yet */
+    bool untold;                                   /* it has ended in this turn, and no waiter has been informed yet */
     int64_t told_to;                               /* of one with HOLD_telling: its rank, plus one; 0: not read yet */
+    struct changeset *changeset;                   /* core/changeset.h; NULL: not read, or it has none */
+    bool changeset_dirty;
+};
+
+struct path_change { /* a row of a change set's path, added or removed in this turn */
+    struct changeset_file file;
+    bool add, undone; /* undone: the turn has taken the change back */
 };
 
 struct slice {
@@ -80,7 +93,7 @@ struct slice {
     ARRAY(struct node *) fresh;     /* nodes that became P, or another kind of P, in this turn */
     ARRAY(struct node *) endings;   /* executing nodes that are now to end */
 
-    /* nodes that had ended and were taken back to S: those with the archive's lock queue for it anew */
+    /* nodes that had ended and were taken back to S: those with the archive's lock queue for it again */
     ARRAY(struct node *) restaged;
 
     ARRAY(struct node *) todo; /* work of slice_settle: ended nodes to propagate, waiting ones to consider */
@@ -88,7 +101,7 @@ struct slice {
      * next turn's */
     ARRAY(struct hold_queue *) slots_todo;
     size_t looks_left; /* waiters that this turn may still admit or send away, and slots that it may look at in vain */
-    /* edges along which this turn may still tell of ends; who isn't told is the next turns' (HOLD_telling) */
+    /* edges along which this turn may still inform waiters of an end; later turns inform the others (HOLD_telling) */
     size_t tells_left;
     bool telling; /* somebody is left to be told */
 
@@ -100,6 +113,12 @@ struct slice {
     ARRAY(struct hold) holds_add;
     ARRAY(struct hold) holds_remove;
     ARRAY(struct event) events;
+
+    struct map paths;                /* rows of change sets' paths that this turn has changed, by path */
+    ARRAY(struct path_change) files; /* and in the order of the changes */
+    ARRAY(struct node *) changesets; /* whose rows of that table are to be written */
+    ARRAY(int64_t) freed;            /* classes of change sets that stopped running in this turn */
+    size_t rollback_limit;           /* members that a rollback may have */
 
     struct err *err;
     bool failed;
@@ -146,7 +165,7 @@ struct edge *slice_outs_after(
     struct slice *slice, struct node *node, int64_t after, size_t n, size_t *out_n, bool *out_more);
 /* slice_outs_others: those of slice_outs that aren't of that kind; of a task with very many this is less to read. */
 struct edge *slice_outs_others(struct slice *slice, struct node *node, enum edge_kind but, size_t *out_n);
-/* all who wait for it, up to that number, know that it has ended */
+/* all waiters up to that number know that it has ended */
 int64_t slice_told_to(struct slice *slice, struct node *node);
 /* it has ended, and the edge's waiter doesn't know */
 bool slice_untold(struct slice *slice, const struct edge *edge, struct node *pred);
@@ -160,8 +179,8 @@ void slice_edge_add_as(
     struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags);
 /* an `after` that stands for the archive's lock */
 void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred);
-/* the same, and if it was spent it counts again */
-void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred);
+/* an `after` with these flags; if it is there and was spent it counts again */
+void slice_edge_again(struct slice *slice, struct node *waiter, struct node *pred, unsigned flags);
 /* adds flags */
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags);
 void slice_edge_unflag(

@@ -28,7 +28,7 @@ bool class_fits(const struct task_class *class_, const struct executor *executor
     if (class_->zone.len && !str_eq(class_->zone, executor->zone))
         return false;
     for (size_t i = 0; i < class_->n_labels; i++) {
-        bool has = false;
+        bool has = str_eqz(class_->labels[i].name, CLASS_TARGET);
         for (size_t k = 0; k < executor->n_labels && !has; k++)
             has = str_eq(class_->labels[i].name, executor->labels[k].name) &&
                   str_eq(class_->labels[i].value, executor->labels[k].value);

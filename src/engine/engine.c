@@ -37,10 +37,10 @@ static bool resuming_load(struct engine *engine, struct err *err)
 
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     MAP_EACH (&engine->cache->executors, e)
         ((struct known_executor *)e->value)->active_grants = (struct list){ 0 };
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     MAP_EACH (&engine->grants->active, e) {
         heap_take(&engine->grants->deadlines, &((struct active_grant *)e->value)->deadline);
         mem_free(e->value);
@@ -118,6 +118,8 @@ static void log_seal_left(void *owner, int64_t id, int64_t grant)
         logs_seal(engine->config.logs, id, grant);
     else if (known && over)
         logs_expect(engine->config.logs, id, grant, ends); /* its executor has the rest */
+    else if (known && stored && attempt.finished > 0)
+        logs_lost(engine->config.logs, id, grant); /* the crash came before it was counted */
     arena_release(&scratch);
 }
 
@@ -181,8 +183,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
         engine->config.silent_ms = SILENT_MS;
     engine->batch = config->batch ? config->batch : BATCH;
     engine->many = config->many ? config->many : GRANTS_MANY;
-    pthread_mutex_init(&engine->heard_lock, NULL);
-    tokens_open(engine);
+    guards_open(engine);
     health_open(engine->health);
     engine->cache->rows = caches_rows(engine);
     atomic_store(&engine->seals_due, INT64_MAX);
@@ -248,8 +249,7 @@ void engine_free(struct engine *engine)
     arena_release(&engine->cache->spec_arena);
     tokens_release(engine);
     arena_release(&engine->turn_arena);
-    health_release(engine->health);
-    pthread_mutex_destroy(&engine->heard_lock);
+    guards_release(engine);
     mem_free(CONTAINER_OF(engine, struct engine_body, engine));
 }
 
@@ -285,7 +285,7 @@ int64_t executor_silent_ms(const struct engine *engine)
     return engine->config.lease_ms / 3 + 3000;
 }
 
-/* heard_lock is held */
+/* GUARD_heard is held */
 static struct executor_live executor_live(const struct engine *engine, const struct known_executor *known, int64_t now)
 {
     int64_t silent = executor_silent_ms(engine), ago = known->heard ? now - known->heard : -1;
@@ -315,13 +315,13 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     int64_t now = clock_boot_ms();
     size_t n = 0;
     bool sorted = true;
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     *out = ARENA_ARRAY(arena, struct executor_live, engine->cache->executors.n + 1);
     MAP_EACH (&engine->cache->executors, e) {
         (*out)[n++] = executor_live(engine, e->value, now);
         sorted &= n < 2 || (*out)[n - 2].id < (*out)[n - 1].id;
     }
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     if (!sorted)
         qsort(*out, n, sizeof **out, by_id);
     return n;
@@ -329,20 +329,20 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
 
 bool engine_executor(struct engine *engine, int64_t id, struct executor_live *out)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     const struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)id);
     if (known)
         *out = executor_live(engine, known, clock_boot_ms());
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     return known != NULL;
 }
 
 int64_t engine_executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     const struct known_executor *known = executor_named(engine, arena, tenant, name);
     int64_t id = known ? known->row.id : 0;
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     return id;
 }
 

@@ -44,6 +44,8 @@ enum command_kind {
     CMD_NOTE,      /* something to be told to the other servers of the store */
     CMD_PRUNE,     /* a batch of old tasks loses its logs, outputs and artifacts */
     CMD_LOG_GROWN, /* a log has got more bytes though its task isn't executing: they count */
+    CMD_CHANGESET, /* a change set is submitted; a rollback, too */
+    CMD_APPROVE,   /* a change set gets its ticket */
     CMD_KIND_COUNT
 };
 
@@ -91,12 +93,32 @@ struct task_def {
     struct str path;                  /* "" or "/tasks/3" */
 };
 
+/* One submitted change set, its tarball read and checked against its `meta` (INTERFACES.md section 6). */
+struct changeset_def {
+    struct str target, csid;
+    struct str name;  /* of the tarball and of the job file */
+    uint8_t hash[32]; /* of the tarball's bytes; all zero: there is none */
+    enum movetype movetype;
+    int64_t prio, tai;
+    struct str files, removed; /* joined by CHANGESET_JOINT */
+    struct str *depends;       /* CSIDs; of a rollback: what it takes back */
+    size_t n_depends;
+    struct str *precursors; /* that its meta brings */
+    size_t n_precursors;
+    struct str submitter, ticket;
+    struct str body;   /* JSON text of what the executor needs */
+    bool needs_ticket; /* its move type does */
+    bool overlapping;  /* of a rollback */
+    bool again;        /* also if an earlier one with the same content has ended */
+};
+
 struct finish_item {
     struct fence fence;
     int64_t exit, signal;                     /* -1: not given */
     enum outcome outcome;                     /* OUTCOME_none: decided by exit and signal */
     struct str outputs;                       /* JSON object text, or empty */
     struct str reason;                        /* what the executor knows of the end besides; empty: nothing */
+    struct str revision;                      /* of a change set: what it has become; empty: it isn't applied */
     int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not given */
     int64_t log_offset;
     struct str log;       /* the last bytes, or empty */
@@ -124,7 +146,7 @@ struct grant {
     enum lane_kind lane_kind;
     struct fence fence;
     struct str body;      /* spec body */
-    bool holds_slots;     /* a slot, or the archive's lock */
+    bool holds_slots;     /* a slot, the archive's lock, or it is a change set: it is ended before its lease is */
     struct grant_source { /* of an archive's task; kind ARCHIVE_NONE: a queue's */
         enum archive_kind kind;
         struct str url, ident; /* ident: git's commit */
@@ -140,6 +162,10 @@ struct grant {
         bool left;            /* they are too large together (NEEDS_BYTES_MAX): not here */
     } * needs;
     size_t n_needs;
+    struct undo { /* of a rollback: the applied change sets that it takes back, newest first */
+        struct str csid, revision;
+    } * undoes;
+    size_t n_undoes;
 };
 struct cancel_order {
     struct fence fence;
@@ -252,6 +278,13 @@ struct command {
             int64_t task, grant, bytes;
         } log; /* bytes: that are stored of it */
         struct {
+            struct changeset_def def;
+        } changeset;
+        struct {
+            struct str csid, ticket;
+            bool not_self; /* the submitter may not */
+        } approve;
+        struct {
             struct str text;
         } note; /* begins with a letter; at most NOTE_MAX bytes */
         struct {
@@ -299,6 +332,11 @@ struct command {
         struct {
             int64_t task;
         } run;
+        struct {
+            int64_t task;
+            struct str csid;
+            bool existing;
+        } changeset; /* submitted, approved */
         struct {
             struct site_key before[SITE_KEYS], after[SITE_KEYS];
         } site;

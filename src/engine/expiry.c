@@ -51,9 +51,9 @@ bool turn_agrees(const struct turn *turn)
 
 static struct known_clock clock_copy(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     struct known_clock clock = *engine->clock;
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     return clock;
 }
 
@@ -87,10 +87,8 @@ void clock_tick(struct turn *turn)
     struct wall_known stored;
     if (turn->slice->failed)
         return;
-    if (!store->ops->load_clock(store, &stored, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn, store->ops->load_clock(store, &stored, turn->err)))
         return;
-    }
     int64_t passed = turn->boot - clock->boot, counted = clock->known.time + passed;
     struct wall_known known = stored.time ? stored : clock->known;
     known.time = (stored.time > counted ? stored.time : counted) - passed;
@@ -244,7 +242,7 @@ void expiry_commit(struct turn *turn)
         cache_class_drop(engine, turn->changes.classes_remove.at[i]);
     for (size_t i = 0; i < turn->changes.executors_remove.n; i++)
         cache_executor_drop(engine, turn->changes.executors_remove.at[i]);
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     *engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
 }

@@ -40,7 +40,7 @@ struct known_executor { /* its row, and what this server knows of its polls */
     size_t counted_at;
     void *texts;        /* holds what the row points to, and: */
     struct str subject; /* NAME, or TENANT/NAME: as events and cache.executor_names have it */
-    struct crew *crew;  /* executors that fit the same classes (crews.c), under heard_lock; counted there as: */
+    struct crew *crew;  /* executors that fit the same classes (crews.c), under GUARD_heard; counted there as: */
     enum crew_place place;
     enum executor_state counted_as;
     struct list_node among;  /* of CREW_LIVE */
@@ -58,7 +58,7 @@ struct grants {
     struct list spoken;    /* of a shared store: executors that polled since their rows were written */
     size_t beats_due;      /* so many of them, from the front, are to be written now */
     bool deaf;             /* this server can't receive polls: no lease lapses in this turn */
-    struct smap crews;     /* under heard_lock */
+    struct smap crews;     /* under GUARD_heard */
 };
 
 /* leases.c: attempts. attempt_find: of this turn, of an active grant, or stored; NULL: none */
@@ -75,7 +75,7 @@ bool leases_load(struct engine *engine, int64_t boot, struct err *err);
 void leases_count(struct engine *engine); /* how many each executor has, from the active grants */
 /* the grant is active from now on */
 struct active_grant *active_grant_put(struct engine *engine, const struct attempt *attempt, int64_t boot);
-void active_grant_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* heard_lock is held */
+void active_grant_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* GUARD_heard is held */
 /* its row; of a grant that another server made it is read first */
 const struct attempt *active_grant_read(struct turn *turn, struct active_grant *grant);
 /* reads the rows of an executor's grants that other servers made, all at once; unnamed: those the poll doesn't name */
@@ -91,13 +91,13 @@ void silence_forget(struct engine *engine, struct known_executor *known); /* it 
 /* boot ms of the next look; INT64_MAX: none */
 int64_t silence_next(const struct engine *engine);
 void executors_watch(struct turn *turn); /* marks a batch of silent executors LOST */
-/* it polled this server; heard_lock is held */
+/* it polled this server; GUARD_heard is held */
 void executor_spoke(struct engine *engine, struct known_executor *known, int64_t boot);
 void executors_beat(struct turn *turn); /* writes the rows of a batch of executors that polled */
 void beats_commit(struct turn *turn);
 int64_t executor_silent_ms(const struct engine *engine); /* silent for longer: not shown as alive */
 
-/* crews.c; heard_lock is held but for crew_state, crew_serves and engine_crew */
+/* crews.c; GUARD_heard is held but for crew_state, crew_serves and engine_crew */
 void crew_join(struct engine *engine, struct known_executor *known); /* its row is new */
 void crew_leave(struct engine *engine, struct known_executor *known);
 void crew_heard(struct known_executor *known);                        /* `heard` is now */

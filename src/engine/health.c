@@ -31,22 +31,17 @@ static const struct {
 
 void health_open(struct health *health)
 {
-    pthread_mutex_init(&health->lock, NULL);
     health->damage_before = damage_count();
 }
 
-void health_release(struct health *health)
+void health_clock(struct engine *engine, int64_t wall, int64_t boot)
 {
-    pthread_mutex_destroy(&health->lock);
-}
-
-void health_clock(struct health *health, int64_t wall, int64_t boot)
-{
+    struct health *health = engine->health;
     int64_t offset = wall - boot, by = offset - health->offset;
     if (health->offset_known && (by >= CLOCK_JUMP_MS || by <= -CLOCK_JUMP_MS)) {
-        pthread_mutex_lock(&health->lock);
+        guard_enter(engine, GUARD_health);
         health->jump = (struct clock_jump){ .by_ms = by, .wall = wall, .boot = boot, .count = health->jump.count + 1 };
-        pthread_mutex_unlock(&health->lock);
+        guard_leave(engine, GUARD_health);
     }
     health->offset = offset;
     health->offset_known = true;
@@ -57,13 +52,13 @@ void health_set(struct engine *engine, enum engine_health state, const char *why
     struct health *health = engine->health;
     if (state == ENGINE_OK && atomic_load(&health->state) == ENGINE_OK)
         return;
-    pthread_mutex_lock(&health->lock);
+    guard_enter(engine, GUARD_health);
     if (state == ENGINE_DISK_FULL)
         why = space_place(engine->space);
     if (*why || state != (enum engine_health)atomic_load(&health->state))
         snprintf(health->text, sizeof health->text, "%s", why);
     atomic_store(&health->state, (int)state);
-    pthread_mutex_unlock(&health->lock);
+    guard_leave(engine, GUARD_health);
 }
 
 /* the second: where nothing is written unasked, so long without a failure is well */
@@ -119,9 +114,9 @@ bool engine_trouble(struct engine *engine, bool detail, char out[ENGINE_TEXT_MAX
     if (detail && now == ENGINE_DAMAGED) {
         damage_text(why);
     } else if (detail && now != ENGINE_OK) {
-        pthread_mutex_lock(&engine->health->lock);
+        guard_enter(engine, GUARD_health);
         memcpy(why, engine->health->text, sizeof why);
-        pthread_mutex_unlock(&engine->health->lock);
+        guard_leave(engine, GUARD_health);
     }
     snprintf(out, ENGINE_TEXT_MAX, "%s%s%.200s%s: %s", states[now].reason, *why ? " (" : "", why, *why ? ")" : "",
         states[now].advice);
@@ -130,9 +125,9 @@ bool engine_trouble(struct engine *engine, bool detail, char out[ENGINE_TEXT_MAX
 
 void engine_clock(struct engine *engine, struct clock_jump *out)
 {
-    pthread_mutex_lock(&engine->health->lock);
+    guard_enter(engine, GUARD_health);
     *out = engine->health->jump;
-    pthread_mutex_unlock(&engine->health->lock);
+    guard_leave(engine, GUARD_health);
 }
 
 bool intake_closed(struct turn *turn, struct command *command)

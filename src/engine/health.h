@@ -19,9 +19,8 @@ struct health {
     uint64_t damage_before; /* reports of damage that the process had before this engine */
     int64_t offset;         /* wall less boot of the last turn */
     bool offset_known;
-    pthread_mutex_t lock;
-    struct clock_jump jump;     /* under lock */
-    char text[ENGINE_TEXT_MAX]; /* under lock: of the state that `state` says */
+    struct clock_jump jump;     /* under GUARD_health */
+    char text[ENGINE_TEXT_MAX]; /* under GUARD_health: of the state that `state` says */
     _Atomic int state;          /* enum engine_health, damage apart */
     /* boot ms of the first and the last turn that failed, with no commit since; 0: none */
     int64_t failing_since, failed_last;
@@ -39,8 +38,7 @@ const char *space_place(const struct space *space);         /* which disk is ful
 
 /* health.c */
 void health_open(struct health *health);
-void health_release(struct health *health);
-void health_clock(struct health *health, int64_t wall, int64_t boot);
+void health_clock(struct engine *engine, int64_t wall, int64_t boot);
 /* health_turn: whether turns fail for a reason that isn't a command's. failed: this one came to nothing; idle: it had
  * no commands; wrote: it committed something. */
 bool health_turn(struct health *health, bool failed, bool idle, bool wrote, int64_t boot);

@@ -4,6 +4,7 @@
  * restart, or when this process itself was stopped for long, every lease begins again. */
 #include <string.h>
 
+#include "core/changeset.h"
 #include "core/lease.h"
 #include "core/verdict.h"
 #include "core/why.h"
@@ -36,8 +37,8 @@ const struct attempt *active_grant_read(struct turn *turn, struct active_grant *
     bool found = false;
     if (!live->unread)
         return &live->attempt;
-    if (!store->ops->load_attempt(store, live->attempt.task, live->attempt.grant, &stored, &found, turn->err))
-        turn->slice->failed = true;
+    turn_read(
+        turn, store->ops->load_attempt(store, live->attempt.task, live->attempt.grant, &stored, &found, turn->err));
     if (found)
         live->attempt = stored;
     live->unread = turn->slice->failed;
@@ -77,8 +78,7 @@ struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t gr
     }
     bool stored = false;
     struct store *store = turn->engine->store;
-    if (!store->ops->load_attempt(store, task, grant, &found->attempt, &stored, turn->err))
-        turn->slice->failed = true;
+    turn_read(turn, store->ops->load_attempt(store, task, grant, &found->attempt, &stored, turn->err));
     return stored && !turn->slice->failed ? found : NULL;
 }
 
@@ -115,10 +115,35 @@ static bool image_failed(struct turn *turn, const struct node *node, const struc
     return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
 }
 
+/* changeset_verdict: a change set that is in the repository is done, whatever was ordered meanwhile; a temporary
+ * failure is tried again without a limit, and doesn't count. Returns where its end leads by order; STATE_NONE: by
+ * itself. */
+static enum task_state changeset_verdict(
+    struct turn *turn, struct node *node, enum task_state ending, struct verdict *verdict, struct str *out_reason)
+{
+    const struct changeset *row = changeset_of(turn->slice, node);
+    if (row && row->revision.len) {
+        *verdict = (struct verdict){ .to = STATE_D, .outcome = OUTCOME_done };
+        return STATE_NONE;
+    }
+    if (!ending && verdict->outcome == OUTCOME_temporary) {
+        *verdict = (struct verdict){
+            .to = STATE_S, .outcome = OUTCOME_temporary, .wait_ms = backoff_ms(0, node->row.attempts)
+        };
+        node->row.base++;
+    }
+    bool gone = verdict->outcome == OUTCOME_lost || verdict->outcome == OUTCOME_killed;
+    if (!ending && gone && verdict->to == STATE_F)
+        *out_reason = str_fmt(turn->arena, "quarantined: %lld attempts of it took their executor or their process down",
+            (long long)(node->row.attempts - node->row.base));
+    return ending;
+}
+
 void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end,
     struct str reason, const struct because *because)
 {
     struct attempt closed = *attempt;
+    struct because why = *because;
     const struct spec *spec = slice_spec(turn->slice, node);
     struct attempt_end said = { .exit = end->exit, .signal = end->signal, .outcome = end->outcome };
     struct verdict verdict = verdict_of(&said, spec, node->row.attempts - node->row.base);
@@ -127,6 +152,8 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
         ending = STATE_NONE;
     if (ending)
         verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
+    if (node->row.marks & MARK_CHANGESET)
+        ending = changeset_verdict(turn, node, ending, &verdict, &why.reason);
     closed.finished = turn->slice->stamp;
     closed.exit = end->exit;
     closed.signal = end->signal;
@@ -137,7 +164,6 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     memcpy(closed.finish_hash, end->finish_hash, sizeof closed.finish_hash);
     attempt_close(turn, &closed);
 
-    struct because why = *because;
     if (ending) {
         why.reason = node->row.reason;
         why.cause = node->row.cause;
@@ -171,7 +197,7 @@ void attempt_lost(struct turn *turn, struct node *node, const struct attempt *at
         .outcome = OUTCOME_lost,
         .cpu_ms = -1,
         .max_rss_bytes = -1,
-        .log_bytes = log_counted(turn, node, attempt, -1) };
+        .log_bytes = log_lost(turn, node, attempt) };
     turn->n_lost++;
     attempt_over(turn, node, attempt, &lost, (struct str){ 0 }, because);
     kept_add(turn, node, attempt, lost.log_bytes, (struct str){ 0 });
@@ -222,9 +248,9 @@ void leases_keep(struct engine *engine, int64_t boot)
         /* it was silent before the loop stood still, too */
         if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS)
             continue;
-        pthread_mutex_lock(&engine->heard_lock);
+        guard_enter(engine, GUARD_heard);
         executor_spoke(engine, known, boot);
-        pthread_mutex_unlock(&engine->heard_lock);
+        guard_leave(engine, GUARD_heard);
         for (struct list_node *at = known->active_grants.first; at; at = at->next) {
             struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
             lease_renew(engine, live, boot);
@@ -252,13 +278,13 @@ void active_grant_count(struct engine *engine, const struct attempt *attempt, in
 
 void leases_count(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     MAP_EACH (&engine->cache->executors, e)
         ((struct known_executor *)e->value)->running = 0;
     atomic_store(&engine->tally->running, 0);
     MAP_EACH (&engine->grants->active, e)
         active_grant_count(engine, &((struct active_grant *)e->value)->attempt, 1);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
 }
 
 static void active_grant_forget(struct engine *engine, int64_t task, int64_t grant)
@@ -283,9 +309,9 @@ void active_grant_forget_any(struct engine *engine, int64_t task)
     const struct active_grant *live = map_find(&engine->grants->active, (uint64_t)task);
     if (!live)
         return;
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     active_grant_forget(engine, task, live->attempt.grant);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
 }
 
 struct active_grant *active_grant_put(struct engine *engine, const struct attempt *attempt, int64_t boot)
@@ -324,7 +350,7 @@ void leases_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     if (turn->attempt_list.n)
-        pthread_mutex_lock(&engine->heard_lock);
+        guard_enter(engine, GUARD_heard);
     for (size_t i = 0; i < turn->attempt_list.n; i++) {
         struct pending_attempt *pending = turn->attempt_list.at[i];
         if (pending->ended || pending->removed) {
@@ -346,7 +372,7 @@ void leases_commit(struct turn *turn)
         live->named = !pending->is_new; /* a revived one was named by a poll */
     }
     if (turn->attempt_list.n)
-        pthread_mutex_unlock(&engine->heard_lock);
+        guard_leave(engine, GUARD_heard);
     for (size_t i = 0; i < turn->slice->endings.n; i++) {
         struct node *node = turn->slice->endings.at[i];
         struct active_grant *live = map_find(&engine->grants->active, (uint64_t)node->row.id);

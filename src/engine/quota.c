@@ -155,17 +155,6 @@ static int64_t artifacts_bytes(struct str outputs)
     return bytes;
 }
 
-static int64_t kept_files(struct turn *turn, const struct node *node)
-{
-    struct store *store = turn->engine->store;
-    if (!(node->row.marks & MARK_OUTPUTS))
-        return 0;
-    struct str outputs = outputs_told(turn, node->row.id);
-    if (!outputs.len && !store->ops->load_outputs(store, turn->arena, node->row.id, &outputs, turn->err))
-        turn->slice->failed = true;
-    return artifacts_bytes(outputs);
-}
-
 /* An executor reports how long its log is, and one that reports less, or never ends the attempt, could store as much as
  * it likes: where logs are limited the store is asked. Nearly everywhere nothing is limited, and nothing is asked. */
 static bool logs_limited(struct turn *turn, const struct node *node)
@@ -188,11 +177,19 @@ int64_t log_counted(struct turn *turn, const struct node *node, const struct att
     return stored > 0 && stored > said ? stored : said;
 }
 
+/* Bytes that a server has taken and not stored yet aren't seen here; the log store tells of them later (seals.c). */
+int64_t log_lost(struct turn *turn, const struct node *node, const struct attempt *attempt)
+{
+    if (logs_limited(turn, node))
+        *ARRAY_ADD(turn->arena, turn->logs_lost) = (struct log_name){ node->row.id, attempt->grant };
+    return log_counted(turn, node, attempt, -1);
+}
+
 void kept_add(struct turn *turn, struct node *node, const struct attempt *was, int64_t log_bytes, struct str outputs)
 {
     struct lane *lane = slice_lane(turn->slice, node->row.lane);
     int64_t files = outputs.len ? artifacts_bytes(outputs) : 0,
-            before = outputs.len && node->row.marks & MARK_KEPT ? kept_files(turn, node) : 0;
+            before = outputs.len && node->row.marks & MARK_KEPT ? artifacts_bytes(outputs_of(turn, &node->row)) : 0;
     /* when it was given up */
     bool counted = was && was->finished && was->log_bytes > 0 && task_pruned(&node->row) < node->row.grant;
     if (counted)
@@ -219,12 +216,13 @@ void log_grown(struct turn *turn, struct node *node, int64_t grant, int64_t byte
     kept_add(turn, node, &was, bytes, (struct str){ 0 });
 }
 
-void command_log_grown(struct turn *turn, struct command *command)
+bool command_log_grown(struct turn *turn, struct command *command)
 {
     struct node *node = slice_find(turn->slice, command->in.log.task);
     if (node)
         log_grown(turn, node, command->in.log.grant, command->in.log.bytes);
     command->status = 200;
+    return true;
 }
 
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
@@ -232,7 +230,7 @@ void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
     struct lane *lane = slice_lane(turn->slice, node->row.lane);
     if (!(node->row.marks & MARK_KEPT))
         return;
-    int64_t files = kept_files(turn, node);
+    int64_t files = artifacts_bytes(outputs_of(turn, &node->row));
     if (PLANT(prune_bytes_kept))
         log_bytes = 0;
     lane->log_bytes = quota_bytes_drop(lane->log_bytes, log_bytes);

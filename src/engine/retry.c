@@ -339,10 +339,10 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     if (stood_still)
         leases_watch_anew(engine, boot);
     hearing_look(engine, boot);
-    health_clock(engine->health, wall, boot);
+    health_clock(engine, wall, boot);
     space_look(engine->space, boot);
     /* Alone there is no wait: what comes now makes the next turn meanwhile. */
-    engine->shared->gathers = engine->thread && commands && engine->shared->peers_about;
+    engine->shared->gathers = engine->gather && commands && engine->shared->peers_about;
     engine->wrote = false;
     bool ok = run_once(&work), again = !ok;
     if (!ok)

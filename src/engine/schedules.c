@@ -1,9 +1,11 @@
-/* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute that
- * fires next; firing makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever
- * restarts lie between. Slots that were missed while no server ran fire once together. A row also says up to which time
- * its slots have fired (`fired`), as far as the wall clock was believed (core/wall.h). A wall clock that is set back
- * fires nothing twice; one that was wrong by hours or years and is put right leaves no minute in the wrong time: each
- * row's minute is looked at then, a batch a turn, and counted again from `fired` or from now. */
+/* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute at
+ * which it fires next. The turn that fires it makes the run and moves the minute on in the same commit, so each slot
+ * fires exactly once, also over restarts. Slots that passed while no server ran fire once, together.
+ *
+ * A row also records up to which time its slots have fired (`fired`), as far as the wall clock was believed
+ * (core/wall.h). If the wall clock is set back, nothing fires twice. If it was wrong by hours or years and is
+ * corrected, each row's minute is checked, a batch a turn, and computed again from `fired` or from now: none stays in
+ * the wrong time. */
 #include "base/when.h"
 #include "engine/archives.h"
 #include "engine/expiry.h"
@@ -92,10 +94,8 @@ static size_t schedules_of(struct turn *turn, int64_t lane, struct schedule **ou
     struct store *store = turn->engine->store;
     struct schedule *rows, *list = NULL;
     size_t n_rows, n = 0, cap = 0;
-    if (!store->ops->load_schedules(store, turn->arena, &rows, &n_rows, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn, store->ops->load_schedules(store, turn->arena, &rows, &n_rows, turn->err)))
         return 0;
-    }
     for (size_t i = 0; i < n_rows; i++) {
         bool gone = rows[i].lane != lane;
         for (size_t k = 0; k < turn->changes.schedules_remove.n && !gone; k++)
@@ -135,7 +135,8 @@ static void schedule_remove(struct turn *turn, const struct schedule *row)
     *ARRAY_ADD(turn->arena, turn->changes.schedules_remove) = *row;
 }
 
-/* Lines that were there keep their minute; new ones count from now; others go. */
+/* A line that the archive had before keeps its minute, a new line starts from now, the row of a line that is gone
+ * is removed. */
 void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition)
 {
     struct schedule *had = NULL;
@@ -176,8 +177,8 @@ static bool fired_counts(const struct turn *turn, const struct schedule *row)
     return row->fired > 0 && row->fired - turn->wall <= WALL_STEP_MS && turn->wall - row->fired <= WALL_STEP_MS;
 }
 
-/* The first minute that hasn't fired; of a row that says nothing about that: the first since the last look, by the
- * clock of now. */
+/* The first minute that hasn't fired. A row without `fired`: the first minute since the last turn that checked, by the
+ * present clock. */
 static int64_t minute_unfired(struct turn *turn, const struct schedule *row)
 {
     int64_t looked = turn->engine->schedules->boot, since = looked ? turn->wall - (turn->boot - looked) : turn->wall;
@@ -185,7 +186,7 @@ static int64_t minute_unfired(struct turn *turn, const struct schedule *row)
     return minute_after(row->cron, key, row->timezone, fired_counts(turn, row) ? row->fired : since);
 }
 
-/* Moves it without firing, and tells so: other servers read their schedules again by this event. */
+/* Moves the minute without firing, and records an event, by which other servers read their schedules again. */
 static void schedule_count_again(struct turn *turn, const struct schedule *row, int64_t next)
 {
     struct schedule moved = *row;
@@ -301,7 +302,8 @@ void schedules_fire(struct turn *turn)
                        first->key <= turn->wall;
          n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);
-        heap_take(&engine->schedules->due, first); /* all are read anew after the commit, and when it fails */
+        heap_take(
+            &engine->schedules->due, first); /* all rows are read again after the commit, and after a failed one */
         turn->archives->schedules_changed = true;
         schedule_fire(turn, &known->row);
     }

@@ -6,7 +6,10 @@
  *
  * Promises: what is noted stays. A log that is hashed again (after a crash, a restore or a copy) and isn't what was
  * noted is not believed, but logged. A log that was pruned meanwhile gets no row. It fails with the turn: the hashes
- * wait for the next one. */
+ * wait for the next one.
+ *
+ * By the same way the log store tells how long a log is whose attempt was given up (lost): it is not sealed, but its
+ * bytes count. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -49,10 +52,9 @@ static bool noted_before(struct turn *turn, const struct log_sealed *sealed)
     bool found = false;
     if (!store->exclusive)
         return false;
-    if (!store->ops->load_log_seal(store, sealed->seal.task, sealed->seal.grant, &known, &found, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(
+            turn, store->ops->load_log_seal(store, sealed->seal.task, sealed->seal.grant, &known, &found, turn->err)))
         return true;
-    }
     if (found && (known.bytes != sealed->seal.bytes || memcmp(known.hash, sealed->seal.hash, sizeof known.hash) != 0))
         log_error("logs.changed",
             "task=%" PRId64 " grant=%" PRId64 " error=\"the log isn't as it was noted: weir verify\"",
@@ -80,9 +82,10 @@ void seals_note(struct turn *turn)
         const struct log_sealed *sealed = &turn->sealed_seen[i];
         struct node *node = slice_find(turn->slice, sealed->seal.task);
         bool wanted = node && sealed->seal.grant <= node->row.grant && task_pruned(&node->row) < sealed->seal.grant;
-        if (!wanted || noted_before(turn, sealed))
+        if (!wanted || (!sealed->lost && noted_before(turn, sealed)))
             continue;
-        *ARRAY_ADD(turn->arena, turn->changes.log_seals) = sealed->seal;
+        if (!sealed->lost)
+            *ARRAY_ADD(turn->arena, turn->changes.log_seals) = sealed->seal;
         log_grown(turn, node, sealed->seal.grant, sealed->seal.bytes);
     }
 }

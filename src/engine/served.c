@@ -128,10 +128,9 @@ static bool unserved_walk(struct turn *turn, size_t most)
     struct engine *engine = turn->engine;
     struct hold *holds, *at = &engine->served->unserved.at;
     size_t n;
-    if (!engine->store->ops->holds_after(engine->store, turn->arena, HOLD_held, at, most, &holds, &n, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn,
+            engine->store->ops->holds_after(engine->store, turn->arena, HOLD_held, at, most, &holds, &n, turn->err)))
         return false;
-    }
     holds_expect(turn, holds, n);
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, holds[i].task);

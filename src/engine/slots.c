@@ -5,8 +5,8 @@
  * (slice_slot_for). The same is true of a tenant's semaphore that has the default limit and isn't named by the
  * configuration. In a store of one server both are removed in the turn in which they empty. On a shared store they
  * stay for two leases, since only a wide turn can make them again; wide turns with a beat remove them. Peers aren't
- * notified: they know the slot as empty, which is still true, and a server that hasn't followed the others for a lease
- * reads everything again.
+ * notified: each of them has read the empty row in the meantime, or hasn't followed the others for a lease, and then it
+ * reads everything again. So the two leases begin when this server sees the row's last change.
  *
  * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn
  * (slots_left) and the slots that have room and waiters (slots_open). Both are only in memory: when rows are read

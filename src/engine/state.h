@@ -6,7 +6,6 @@
 #ifndef WEIR_ENGINE_STATE_H
 #define WEIR_ENGINE_STATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/map.h"
@@ -64,18 +63,21 @@ struct engine {
     struct shared *shared;       /* shared/shared.h: what several servers on one store need */
     struct space *space;         /* health.h */
     struct health *health;       /* health.h */
-    struct known_clock *clock;   /* expiry.h; heard_lock, for other threads than the turn's */
+    struct known_clock *clock;   /* expiry.h; GUARD_heard, for other threads than the turn's */
     struct tally *tally;
     struct engine_thread *thread;
+    /* handed over by the thread around turns: takes what has come since the turn began, behind the n commands that it
+     * has; how many now. NULL: no thread was started */
+    size_t (*gather)(struct engine *engine, struct command **commands, size_t n);
 
     /* shared with other threads */
-    pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
+    struct guards *guards; /* thread.c: guard_enter */
     _Atomic uint64_t tokens_version, archives_version;
     struct {
         int64_t lanes[ARCHIVE_NEWS_MAX];
         size_t n;
         bool all;
-    } archive_news;            /* under heard_lock */
+    } archive_news;            /* under GUARD_heard */
     _Atomic int64_t seals_due; /* boot ms by which hashes of logs are noted; INT64_MAX: none waits */
     int64_t load_seen;         /* boot ms at which the machine was asked for its load; the thread's */
 };
@@ -136,8 +138,9 @@ struct turn {
     struct smap token_names; /* of the turn's new tokens, as events name them */
     size_t executors_looked, classes_looked;
     ARRAY(struct command *) answered;
-    ARRAY(struct log_name) sealed; /* logs that are complete */
-    bool tells_looked;             /* tells_run has */
+    ARRAY(struct log_name) sealed;    /* logs that are complete */
+    ARRAY(struct log_name) logs_lost; /* whose attempt was given up, where the tenant's logs are limited */
+    bool tells_looked;                /* tells_run has */
     uint64_t n_granted, n_finished, n_lost;
     struct server_row server;
     bool beats;      /* this turn moves the server's beat on */
@@ -161,6 +164,25 @@ void turn_answer(struct turn *turn, struct command *command); /* to be answered 
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void turn_executor_changed(struct turn *turn, struct known_executor *executor);
+/* turn_read: how a call of the store went, whose fault is in turn->err: the turn fails with it. */
+static inline bool turn_read(struct turn *turn, bool ok)
+{
+    turn->slice->failed |= !ok;
+    return ok;
+}
+
+/* thread.c. What other threads read while turns go on is changed, and read by them, between enter and leave. The locks
+ * themselves are in thread.c: no other file of the engine has one. */
+enum guard {
+    GUARD_heard,  /* executors (heard, free, running, crews), news of archives, how far the clock is believed */
+    GUARD_tokens, /* the tables of tokens */
+    GUARD_health, /* its text, and the last jump of the clock */
+    GUARD_COUNT
+};
+void guards_open(struct engine *engine);
+void guards_release(struct engine *engine);
+void guard_enter(const struct engine *engine, enum guard guard);
+void guard_leave(const struct engine *engine, enum guard guard);
 
 /* engine.c. engine_anew: everything is read again. engine_recover: the turn came to nothing: what it had put into the
  * caches is forgotten, polls stand as they stood. */

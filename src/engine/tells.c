@@ -108,27 +108,37 @@ static void ends_tell(struct turn *turn, int64_t key, struct hold *holds, size_t
 
 enum { HEIRS_PAGE = 32, HEIRS_GROWTH = 4 };
 
+/* Do tasks that take something over from the stopped one meet the retried task, in the order of its archive or in what
+ * is to be cancelled? */
+static bool heirs_meet(const struct node *stopped, const struct node *node)
+{
+    return stopped->row.marks & MARK_CANCELS || (node->row.rev && stopped->row.lane == node->row.lane);
+}
+
 /* The place that a task gets by a retry is decided by all edges of its archive, and what is to be cancelled by who was
  * alive at the end of another: what was stopped a moment ago, and has handed on to some of its waiters only, does so to
- * all of them first. So this turn grows with what is left of that; it needs a retry in the same archive before the
- * turns that follow a stop at once are through. */
+ * all of them first; and so do those that end by it, of which the next look finds as many as this turn has no room for.
+ * So this turn grows with what is left of that; it needs a retry in the same archive before the turns that follow a
+ * stop at once are through. */
 void heirs_finish(struct turn *turn, const struct node *node)
 {
     struct slice *slice = turn->slice;
-    size_t most = HEIRS_PAGE, n = most;
-    for (; n == most && !slice->failed; most *= HEIRS_GROWTH) {
+    size_t most = HEIRS_PAGE, n = most, told = 0;
+    while ((n == most || told) && !slice->failed) {
+        most *= told ? 1 : HEIRS_GROWTH;
         struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
         n = slice_holds_first(slice, HOLD_telling, TELLING_HEIRS, most, holds);
         if (n && turn->narrow.is)
             turn_widen(turn); /* other servers may tell waiters of the same tasks */
+        told = 0;
         for (size_t i = 0; i < n && !slice->failed; i++) {
             struct node *stopped = slice_find(slice, holds[i].task);
-            bool meets = stopped &&
-                         (stopped->row.marks & MARK_CANCELS || (node->row.rev && stopped->row.lane == node->row.lane));
-            if (meets)
-                task_tell_all(slice, stopped);
+            if (!stopped || !heirs_meet(stopped, node))
+                continue;
+            task_tell_all(slice, stopped);
+            told++;
         }
-        if (n)
+        if (told)
             slice_settle(slice);
     }
 }

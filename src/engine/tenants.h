@@ -61,6 +61,7 @@ bool quota_enqueue_refused(struct turn *turn, struct command *command);
 bool quota_revision_refused(struct turn *turn, struct command *command, const struct definition *definition);
 bool quota_tasks_full(struct turn *turn, struct str tenant);
 /* bytes of its log */
+int64_t log_lost(struct turn *turn, const struct node *node, const struct attempt *attempt); /* it is given up */
 int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said);
 /* log_grown: of an attempt that has ended more bytes are stored than were counted then: its executor was given up and
  * goes on sending, or they came through another server. */

@@ -6,6 +6,7 @@
  * slow just now) is taken by the engine's thread, so that the loop goes on answering; its answers go back through
  * another queue and a wake-up of the loop. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -56,6 +57,38 @@ struct engine_thread {
     bool told_failure;
     struct command *batch[TURN_COMMANDS_MAX]; /* of the turn; whose `turning` is */
 };
+
+/* --- guards --- */
+
+struct guards {
+    pthread_mutex_t locks[GUARD_COUNT];
+};
+
+void guards_open(struct engine *engine)
+{
+    engine->guards = mem_alloc(sizeof *engine->guards);
+    for (int i = 0; i < GUARD_COUNT; i++)
+        pthread_mutex_init(&engine->guards->locks[i], NULL);
+}
+
+void guards_release(struct engine *engine)
+{
+    for (int i = 0; i < GUARD_COUNT; i++)
+        pthread_mutex_destroy(&engine->guards->locks[i]);
+    mem_free(engine->guards);
+}
+
+void guard_enter(const struct engine *engine, enum guard guard)
+{
+    pthread_mutex_lock(&engine->guards->locks[guard]);
+}
+
+void guard_leave(const struct engine *engine, enum guard guard)
+{
+    pthread_mutex_unlock(&engine->guards->locks[guard]);
+}
+
+/* --- turns --- */
 
 static void wait_for_news(struct engine_thread *t, int64_t until_boot)
 {
@@ -196,7 +229,8 @@ int64_t thread_stopwatch_us(const struct engine *engine)
     return engine->thread ? clock_boot_us() : 0;
 }
 
-size_t thread_gather(struct engine *engine, struct command **commands, size_t n)
+/* Commands that have come since the turn began, behind the n that it has. */
+static size_t gather(struct engine *engine, struct command **commands, size_t n)
 {
     struct engine_thread *t = engine->thread;
     struct list_node *at;
@@ -354,6 +388,7 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&t->lock, NULL);
     engine->thread = t;
+    engine->gather = gather;
     seals_listen(engine, true);
     loop_on_wake(loop, woken, engine);
     loop_before_wait(loop, loop_turn, engine);
@@ -364,6 +399,7 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     seals_listen(engine, false);
     mem_free(t);
     engine->thread = NULL;
+    engine->gather = NULL;
     return err_set(err, ERR_io, "the engine's thread could not be started: %s", strerror(code));
 }
 
@@ -452,4 +488,5 @@ void engine_thread_free(struct engine *engine)
     pthread_mutex_destroy(&t->lock);
     mem_free(t);
     engine->thread = NULL;
+    engine->gather = NULL;
 }

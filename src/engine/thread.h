@@ -8,8 +8,6 @@
  * the database) while turns go on. due: an executor is to be given up now, so the loop has to have turned since. */
 enum hearing { HEARS, HEARS_LATER, HEARS_NOTHING };
 enum hearing thread_hears(struct engine *engine, int64_t boot, bool due);
-/* behind the n that are there; how many now */
-size_t thread_gather(struct engine *engine, struct command **commands, size_t n);
 /* thread_stopwatch_us: to measure how long a part of a turn takes. 0 where no thread was started (unit tests, the
  * simulator): there a turn reads no clock at all. */
 int64_t thread_stopwatch_us(const struct engine *engine);

@@ -12,13 +12,11 @@ struct known_token {
 };
 
 struct tokens {
-    pthread_mutex_t lock;
     struct map by_id, by_hash;       /* known_token; by_hash: the first eight bytes */
     struct smap by_subject, tenants; /* tenants: those that have some */
     int64_t newest;                  /* id */
 };
 
-void tokens_open(struct engine *engine);
 void tokens_release(struct engine *engine);
 bool tokens_load(struct engine *engine, struct err *err); /* reads all tokens from the store */
 void tokens_tell(struct engine *engine);                  /* they, or the site's keys, have changed */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/rollback.h"
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
@@ -46,7 +47,7 @@ void turn_executor_changed(struct turn *turn, struct known_executor *known)
     *ARRAY_ADD(turn->arena, turn->changes.executors) = &known->row;
 }
 
-static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *command) = {
+static bool (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *command) = {
     [CMD_ENQUEUE] = command_enqueue,
     [CMD_CANCEL] = command_cancel,
     [CMD_RETRY] = command_retry,
@@ -68,6 +69,8 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_PRUNE] = command_prune,
     [CMD_LOG_GROWN] = command_log_grown,
     [CMD_NOTE] = command_note,
+    [CMD_CHANGESET] = command_changeset,
+    [CMD_APPROVE] = command_approve,
 };
 
 /* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is
@@ -108,6 +111,7 @@ void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t b
     slice_init(turn->slice, turn->arena, &engine->cache->rows, wall, engine->head.turn + 1, err);
     turn->slice->arrivals = engine->arrivals;
     turn->slice->looks_left = turn->slice->tells_left = turn_batch(engine);
+    turn->slice->rollback_limit = ROLLBACK_LIMIT;
     turn_stand(turn);
 }
 
@@ -144,11 +148,9 @@ static void holds_lift(struct turn *turn)
     if (engine->backlog->next_time > turn->wall && !set_back)
         return;
     int64_t until = set_back ? INT64_MAX : turn->wall;
-    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, until,
-            set_back ? 100 * engine->batch : engine->batch, &due, &n, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn, engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, until,
+                             set_back ? 100 * engine->batch : engine->batch, &due, &n, turn->err)))
         return;
-    }
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, due[i].task);
         if (node)
@@ -260,6 +262,15 @@ static void changes_slice(struct turn *turn)
     c->edges_changed.at = slice->edges_changed.at, c->edges_changed.n = slice->edges_changed.n;
     c->holds_add.at = slice->holds_add.at, c->holds_add.n = slice->holds_add.n;
     c->holds_remove.at = slice->holds_remove.at, c->holds_remove.n = slice->holds_remove.n;
+    for (size_t i = 0; i < slice->changesets.n; i++)
+        *ARRAY_ADD(turn->arena, c->changesets) = slice->changesets.at[i]->changeset;
+    for (size_t i = 0; i < slice->files.n; i++) {
+        const struct path_change *change = &slice->files.at[i];
+        if (!change->undone && change->add)
+            *ARRAY_ADD(turn->arena, c->changeset_files_add) = change->file;
+        else if (!change->undone)
+            *ARRAY_ADD(turn->arena, c->changeset_files_remove) = change->file;
+    }
 }
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)
@@ -372,6 +383,8 @@ static void turn_count(struct turn *turn)
     prune_follow(turn);
     for (size_t i = 0; i < turn->sealed.n && engine->config.logs; i++)
         logs_seal(engine->config.logs, turn->sealed.at[i].task, turn->sealed.at[i].grant);
+    for (size_t i = 0; i < turn->logs_lost.n && engine->config.logs; i++)
+        logs_lost(engine->config.logs, turn->logs_lost.at[i].task, turn->logs_lost.at[i].grant);
 }
 
 /* --- one turn --- */
@@ -395,7 +408,7 @@ static bool turn_begin(struct turn *turn, struct command **commands, size_t *n_c
         return false;
     }
     if (engine->shared->gathers && !turn->narrow.is) {
-        *n_commands = thread_gather(engine, commands, n);
+        *n_commands = engine->gather(engine, commands, n);
         if (*n_commands > n)
             needs_expect(turn, commands + n, *n_commands - n);
         engine->shared->gathers = false;

@@ -7,7 +7,6 @@
  * ended doesn't change. */
 #include "exec/artifacts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,6 +20,7 @@
 #include "base/arena.h"
 #include "exec/tree/copy.h"
 #include "exec/workdir.h"
+#include "io/fsx.h"
 #include "text/glob.h"
 #include "text/key.h"
 
@@ -60,10 +60,8 @@ static bool file_take(struct artifact_search *search, int from_dir, const char *
     int from = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     int to = from >= 0 ? openat(search->out_fd, number, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
     int fault = to < 0 ? errno : copy_file(from, to);
-    if (from >= 0)
-        close(from);
-    if (to >= 0)
-        close(to);
+    fsx_close(from);
+    fsx_close(to);
     errno = fault;
     return fault == 0;
 }
@@ -109,18 +107,16 @@ static void search_add(
 
 /* --- finding --- */
 
-static void folder_walk(struct artifact_search *search, int fd, int depth)
+static void folder_walk(struct artifact_search *search, int parent_fd, const char *name, int depth)
 {
-    DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
-        close(fd);
+    DIR *dir = fsx_folder(parent_fd, name);
+    if (dir == NULL)
         return;
-    }
     size_t len = search->path.len;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL && search->walked++ < WALK_MAX;) {
+    int fd = dirfd(dir);
+    for (struct dirent *entry; (entry = fsx_entry(dir)) != NULL && search->walked++ < WALK_MAX;) {
         struct stat st;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         if (len > 0)
             buf_add_char(&search->path, '/');
@@ -128,11 +124,8 @@ static void folder_walk(struct artifact_search *search, int fd, int depth)
         if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && !search->path.full &&
             search_matches(search, buf_str(&search->path)))
             search_add(search, fd, entry->d_name, buf_str(&search->path), &st);
-        if (S_ISDIR(st.st_mode) && !search->path.full && depth < DEPTH_MAX) {
-            int child = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            if (child >= 0)
-                folder_walk(search, child, depth + 1);
-        }
+        if (S_ISDIR(st.st_mode) && !search->path.full && depth < DEPTH_MAX)
+            folder_walk(search, fd, entry->d_name, depth + 1);
         search->path.len = len;
         search->path.full = false;
     }
@@ -160,8 +153,7 @@ static void file_named(struct artifact_search *search, int work_fd, const char *
     if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) &&
         search_matches(search, str_of(path)))
         search_add(search, fd, name, str_of(path), &st);
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
 }
 
 /* search_run: the first pattern that nothing matched; NULL: none. */
@@ -186,9 +178,8 @@ static const char *search_run(struct artifact_search *search, int work_fd, char 
     for (size_t i = 0; plain && i < n; i++)
         if (!search->found[i])
             file_named(search, work_fd, patterns[i]);
-    int fd = plain ? -1 : openat(work_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0)
-        folder_walk(search, fd, 0);
+    if (!plain)
+        folder_walk(search, work_fd, ".", 0);
     const char *missing = NULL;
     for (size_t i = 0; i < n; i++) {
         if (search->found[i] || search->globs.items[i].negated)
@@ -213,10 +204,8 @@ const char *artifacts_collect(int dir_fd, int work_fd, char *const *patterns, st
     buf_init(&search.path, FILE_NAME_BYTES_MAX * 4);
     const char *missing = search_run(&search, work_fd, patterns, &arena);
     int fd = openat(search.out_fd, "list.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok =
-        fd >= 0 && (search.list.len == 0 || write(fd, search.list.ptr, search.list.len) == (ssize_t)search.list.len);
-    if (fd >= 0)
-        close(fd);
+    bool ok = fd >= 0 && fsx_write_all(fd, buf_str(&search.list)) == 0;
+    fsx_close(fd);
     if (!ok || renameat(search.out_fd, "list.new", search.out_fd, "list") < 0)
         log_file_note(log, "[weir: artifacts can't be kept: %s]\n", strerrordesc_np(errno));
     close(search.out_fd);

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/fsx.h"
+
 /* Where controllers of version 1 and the tree of version 2 are mounted, in the order tried. */
 static const char *const cgroup_roots_v2[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
 
@@ -23,10 +25,8 @@ static bool file_write(const char *dir, const char *name, const char *text)
     char path[600];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = write(fd, text, strlen(text));
-    close(fd);
+    ssize_t n = fd >= 0 ? write(fd, text, strlen(text)) : -1;
+    fsx_close(fd);
     return n == (ssize_t)strlen(text);
 }
 

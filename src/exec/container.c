@@ -7,15 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/fsx.h"
+
 enum { ID_BYTES = 80 };
 
 static bool id_read(int io_fd, char out[ID_BYTES])
 {
-    int fd = openat(io_fd, "cid", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, ID_BYTES - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
+    fsx_read_text(io_fd, "cid", O_NOFOLLOW | O_NONBLOCK, out, ID_BYTES);
     out[strspn(out, "0123456789abcdef")] = '\0'; /* the job may have written there: nothing but an id gets through */
     return out[0] != '\0';
 }

@@ -2,51 +2,39 @@
  * nothing. It ends as soon as the limit is passed. */
 #include "exec/disk.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "io/fsx.h"
 
 enum { DEPTH_MAX = 200, ENTRY_BYTES = 4096, BLOCK_BYTES = 512 };
 
-static void folder_count(int fd /* closed */, dev_t device, int depth, int64_t *left)
+static void folder_count(int parent_fd, const char *name, dev_t device, int depth, int64_t *left)
 {
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return;
-    }
-    for (struct dirent *entry; *left >= 0 && (entry = readdir(dir));) {
+    DIR *dir = fsx_folder(parent_fd, name);
+    for (struct dirent *entry; dir && *left >= 0 && (entry = fsx_entry(dir));) {
         struct stat st;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         int64_t bytes = (int64_t)st.st_blocks * BLOCK_BYTES;
         *left -= bytes > ENTRY_BYTES ? bytes : ENTRY_BYTES;
         if (!S_ISDIR(st.st_mode) || st.st_dev != device)
             continue;
-        int child = depth < DEPTH_MAX ? openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-        if (child >= 0)
-            folder_count(child, device, depth + 1, left);
-        else if (depth >= DEPTH_MAX)
+        if (depth >= DEPTH_MAX)
             *left = -1;
+        else
+            folder_count(dirfd(dir), entry->d_name, device, depth + 1, left);
     }
-    closedir(dir);
+    if (dir)
+        closedir(dir);
 }
 
 bool disk_over(int dir_fd, const char *const *names, int64_t limit)
 {
     int64_t left = limit;
     struct stat st;
-    for (const char *const *name = names; *name && left >= 0; name++) {
-        int fd = openat(dir_fd, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        if (fstat(fd, &st) == 0)
-            folder_count(fd, st.st_dev, 0, &left);
-        else
-            close(fd);
-    }
+    for (const char *const *name = names; *name && left >= 0; name++)
+        if (fstatat(dir_fd, *name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            folder_count(dir_fd, *name, st.st_dev, 0, &left);
     return left < 0;
 }

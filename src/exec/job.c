@@ -11,93 +11,47 @@
 
 static const char job_magic[4] = { 'W', 'J', 'B', '3' };
 
-static void pack_str(struct buf *out, struct str s)
-{
-    buf_add_varint(out, s.len);
-    buf_add_str(out, s);
-    buf_add_char(out, '\0');
-}
+/* A record on its way to bytes or from them: its fields are listed once, in job_fields. */
+struct fields {
+    struct buf *out; /* NULL: they are read */
+    struct str rest; /* what is still to be read */
+    struct arena *arena;
+    bool bad; /* what was read isn't a record: the fields from there on stay as they are */
+};
 
-static void pack_number(struct buf *out, int64_t n)
+static void field_number(struct fields *fields, int64_t *number)
 {
-    buf_add_varint(out, n < 0 ? 0 : (uint64_t)n);
-}
-
-static void pack_checkout(struct buf *out, const struct job_checkout *from)
-{
-    pack_number(out, from->kind);
-    const struct str texts[] = { from->archive, from->url, from->branch, from->commit, from->server, from->token };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        pack_str(out, texts[i]);
-    pack_number(out, from->rev);
-    pack_number(out, from->copy);
-}
-
-static void pack_strings(struct buf *out, char *const *list)
-{
-    size_t n = 0;
-    while (list && list[n])
-        n++;
-    buf_add_varint(out, n);
-    for (size_t i = 0; i < n; i++)
-        pack_str(out, str_of(list[i]));
-}
-
-void job_pack(const struct job *job, struct buf *out)
-{
-    buf_reset(out);
-    struct job_head head = { .released = 0 };
-    memcpy(head.magic, job_magic, sizeof head.magic);
-    buf_add(out, &head, sizeof head);
-    pack_number(out, job->task);
-    pack_str(out, job->fence);
-    pack_number(out, job->holds);
-    pack_number(out, job->timeout_ms);
-    pack_number(out, job->grace_ms);
-    const struct job_limits *limits = &job->limits;
-    const int64_t numbers[] = { limits->memory_bytes, limits->pids, limits->cpu_s, limits->files, limits->file_bytes,
-        limits->disk_bytes };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        pack_number(out, numbers[i]);
-    buf_add_varint(out, job->log_bytes_max);
-    pack_strings(out, job->argv);
-    pack_strings(out, job->envp);
-    pack_str(out, job->script);
-    pack_str(out, job->needs);
-    pack_str(out, job->input);
-    pack_str(out, str_of(job->container));
-    pack_checkout(out, &job->checkout);
-    pack_number(out, job->strict);
-    pack_strings(out, job->artifacts);
-    pack_str(out, job->refusal);
-    pack_number(out, job->refusal_exit);
-    if (job->note.len > 0) /* shims of earlier versions refuse a record with this field */
-        pack_str(out, job->note);
-    if (out->full || out->len < sizeof head)
+    uint64_t n = *number < 0 ? 0 : (uint64_t)*number;
+    if (fields->out) {
+        buf_add_varint(fields->out, n);
         return;
-    struct str body = str_sub(buf_str(out), sizeof head, out->len);
-    head.body_bytes = body.len;
-    head.hash = str_hash(body);
-    memcpy(out->ptr, &head, sizeof head);
+    }
+    fields->bad = fields->bad || !str_cut_varint(&fields->rest, &n) || n > INT64_MAX;
+    if (!fields->bad)
+        *number = (int64_t)n;
 }
 
-static bool unpack_str(struct str *rest, struct str *out)
+static void field_truth(struct fields *fields, bool *truth)
 {
-    uint64_t len;
-    if (!str_cut_varint(rest, &len) || len >= rest->len || rest->ptr[len] != '\0')
-        return false;
-    *out = (struct str){ rest->ptr, (size_t)len }; /* also when it is empty: argv points at its NUL */
-    *rest = str_sub(*rest, (size_t)len + 1, rest->len);
-    return true;
+    int64_t n = *truth;
+    field_number(fields, &n);
+    *truth = n != 0;
 }
 
-static bool unpack_number(struct str *rest, int64_t *out)
+static void field_text(struct fields *fields, struct str *text)
 {
-    uint64_t n;
-    if (!str_cut_varint(rest, &n) || n > INT64_MAX)
-        return false;
-    *out = (int64_t)n;
-    return true;
+    int64_t len = (int64_t)text->len;
+    field_number(fields, &len);
+    if (fields->out) {
+        buf_add_str(fields->out, *text);
+        buf_add_char(fields->out, '\0');
+        return;
+    }
+    fields->bad = fields->bad || (uint64_t)len >= fields->rest.len || fields->rest.ptr[len] != '\0';
+    if (fields->bad)
+        return;
+    *text = (struct str){ fields->rest.ptr, (size_t)len }; /* also when it is empty: argv points at its NUL */
+    fields->rest = str_sub(fields->rest, (size_t)len + 1, fields->rest.len);
 }
 
 /* The record belongs to the caller, who made it writable; argv wants char *, execve promises not to write. */
@@ -110,62 +64,84 @@ static char *writable(const char *ptr)
     return cast.out;
 }
 
-static bool unpack_strings(struct str *rest, struct arena *arena, char ***out)
+static void field_texts(struct fields *fields, char ***list)
 {
-    uint64_t n;
-    if (!str_cut_varint(rest, &n) || n > JOB_STRINGS_MAX)
-        return false;
-    char **list = ARENA_ARRAY(arena, char *, (size_t)n + 1);
-    for (size_t i = 0; i < n; i++) {
-        struct str s;
-        if (!unpack_str(rest, &s))
-            return false;
-        list[i] = writable(s.ptr);
+    int64_t n = 0;
+    while (fields->out && *list && (*list)[n])
+        n++;
+    field_number(fields, &n);
+    fields->bad = fields->bad || n > JOB_STRINGS_MAX;
+    if (!fields->out)
+        *list = ARENA_ARRAY(fields->arena, char *, fields->bad ? 1 : (size_t)n + 1);
+    for (int64_t i = 0; i < n && !fields->bad; i++) {
+        struct str text = str_of((*list)[i]);
+        field_text(fields, &text);
+        (*list)[i] = writable(text.ptr);
     }
-    *out = list;
-    return true;
 }
 
-static bool unpack_checkout(struct str *rest, struct job_checkout *out)
+static void checkout_fields(struct fields *fields, struct tree_request *from)
 {
-    struct str *texts[] = { &out->archive, &out->url, &out->branch, &out->commit, &out->server, &out->token };
-    int64_t copy;
-    if (!unpack_number(rest, &out->kind) || out->kind >= ARCHIVE_KIND_COUNT)
-        return false;
+    struct str *texts[] = { &from->archive, &from->url, &from->branch, &from->commit, &from->server, &from->token };
+    field_number(fields, &from->kind);
+    fields->bad = fields->bad || from->kind >= ARCHIVE_KIND_COUNT;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (!unpack_str(rest, texts[i]))
-            return false;
-    if (!unpack_number(rest, &out->rev) || !unpack_number(rest, &copy))
-        return false;
-    out->copy = copy != 0;
-    return true;
+        field_text(fields, texts[i]);
+    field_number(fields, &from->rev);
+    field_truth(fields, &from->copy);
+}
+
+static void job_fields(struct fields *fields, struct job *job)
+{
+    struct job_limits *limits = &job->limits;
+    int64_t log_bytes_max = (int64_t)job->log_bytes_max;
+    int64_t *numbers[] = { &job->timeout_ms, &job->grace_ms, &limits->memory_bytes, &limits->pids, &limits->cpu_s,
+        &limits->files, &limits->file_bytes, &limits->disk_bytes, &log_bytes_max };
+    struct str container = str_of(job->container), *texts[] = { &job->script, &job->needs, &job->input, &container };
+    field_number(fields, &job->task);
+    field_text(fields, &job->fence);
+    fields->bad = fields->bad || job->fence.len > FENCE_MAX;
+    field_truth(fields, &job->holds);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        field_number(fields, numbers[i]);
+    job->log_bytes_max = (uint64_t)log_bytes_max;
+    field_texts(fields, &job->argv);
+    field_texts(fields, &job->envp);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        field_text(fields, texts[i]);
+    job->container = container.len > 0 ? writable(container.ptr) : NULL;
+    checkout_fields(fields, &job->checkout);
+    field_truth(fields, &job->strict);
+    field_texts(fields, &job->artifacts);
+    field_text(fields, &job->refusal);
+    field_number(fields, &job->refusal_exit);
+    if (fields->out ? job->note.len > 0 : fields->rest.len > 0) /* shims of earlier versions refuse it */
+        field_text(fields, &job->note);
+}
+
+void job_pack(const struct job *job, struct buf *out)
+{
+    buf_reset(out);
+    struct job_head head = { .released = 0 };
+    struct job copy = *job;
+    memcpy(head.magic, job_magic, sizeof head.magic);
+    buf_add(out, &head, sizeof head);
+    job_fields(&(struct fields){ .out = out }, &copy);
+    if (out->full || out->len < sizeof head)
+        return;
+    struct str body = str_sub(buf_str(out), sizeof head, out->len);
+    head.body_bytes = body.len;
+    head.hash = str_hash(body);
+    memcpy(out->ptr, &head, sizeof head);
 }
 
 static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
 {
-    struct job_limits *limits = &job->limits;
-    int64_t holds, log_bytes_max, strict;
-    int64_t *numbers[] = { &holds, &job->timeout_ms, &job->grace_ms, &limits->memory_bytes, &limits->pids,
-        &limits->cpu_s, &limits->files, &limits->file_bytes, &limits->disk_bytes, &log_bytes_max };
-    if (!unpack_number(&rest, &job->task) || !unpack_str(&rest, &job->fence) || job->fence.len > FENCE_MAX)
-        return false;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!unpack_number(&rest, numbers[i]))
-            return false;
-    job->holds = holds != 0;
-    job->log_bytes_max = (uint64_t)log_bytes_max;
-    struct str container;
-    if (!unpack_strings(&rest, arena, &job->argv) || !unpack_strings(&rest, arena, &job->envp) ||
-        !unpack_str(&rest, &job->script) || !unpack_str(&rest, &job->needs) || !unpack_str(&rest, &job->input) ||
-        !unpack_str(&rest, &container) || !unpack_checkout(&rest, &job->checkout) || !unpack_number(&rest, &strict) ||
-        !unpack_strings(&rest, arena, &job->artifacts) || !unpack_str(&rest, &job->refusal) ||
-        !unpack_number(&rest, &job->refusal_exit))
-        return false;
-    job->strict = strict != 0;
+    struct fields fields = { .rest = rest, .arena = arena };
+    job_fields(&fields, job);
     if (job->artifacts[0] == NULL)
         job->artifacts = NULL;
-    job->container = container.len > 0 ? writable(container.ptr) : NULL;
-    return rest.len == 0 || (unpack_str(&rest, &job->note) && rest.len == 0);
+    return !fields.bad && fields.rest.len == 0;
 }
 
 bool job_unpack(struct str bytes, struct arena *arena, struct job *out, struct err *err)

@@ -18,9 +18,11 @@ struct job_limits { /* 0: none */
     int64_t memory_bytes, pids, cpu_s, files, file_bytes, disk_bytes;
 };
 
-struct job_checkout { /* the archive's files, see tree_cache.h */
+struct tree_request { /* the archive's files, see tree_cache.h */
     int64_t kind;     /* enum archive_kind; ARCHIVE_NONE: an empty working directory */
-    struct str archive, url, branch, commit, server, token;
+    struct str archive, url;
+    struct str branch, commit; /* git; branch empty: any */
+    struct str server, token;  /* the server that sends the tree when the repository isn't on this machine */
     int64_t rev;
     bool copy; /* as plain files in work/, not as a mount */
 };
@@ -37,7 +39,7 @@ struct job {
     struct str script;       /* goes to io/script; empty: none */
     struct str needs, input; /* go to io/needs and io/input; empty: none */
     char *container;         /* program that ends the container named in io/cid; NULL: no container */
-    struct job_checkout checkout;
+    struct tree_request checkout;
     bool strict;        /* sandbox: strict */
     char **artifacts;   /* patterns of files to keep, ended by NULL; NULL: none */
     struct str refusal; /* not empty: why it can't be run */

@@ -52,8 +52,7 @@ char **kind_argv(const json_t *spec, struct arena *arena, size_t n_head)
 
 bool environment_put(struct environment *env, struct str name, struct str value)
 {
-    if (name.len == 0 || memchr(name.ptr, '=', name.len) || memchr(name.ptr, '\0', name.len) ||
-        (value.len > 0 && memchr(value.ptr, '\0', value.len)))
+    if (name.len == 0 || str_index(name, '=') >= 0 || str_index(name, '\0') >= 0 || str_index(value, '\0') >= 0)
         return false; /* execve can't carry it */
     struct str text = str_fmt(env->arena, "%.*s=%.*s", STR_ARG(name), STR_ARG(value));
     char *z = str_dupz(env->arena, text);
@@ -222,11 +221,11 @@ static void limits_strict(struct job_limits *limits)
 static void job_checkout(const json_t *spec, const struct place *place, struct job *out)
 {
     const json_t *source = json_object_get(spec, "source");
-    struct job_checkout *from = &out->checkout;
+    struct tree_request *from = &out->checkout;
     enum archive_kind kind = archive_kind_find(kind_text(source, "kind"));
     if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || json_is_false(json_object_get(spec, "checkout")))
         return;
-    *from = (struct job_checkout){ .kind = kind,
+    *from = (struct tree_request){ .kind = kind,
         .archive = kind_text(source, "archive"),
         .url = kind_text(source, "url"),
         .branch = kind_text(source, "branch"),

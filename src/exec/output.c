@@ -38,7 +38,7 @@ static size_t text_bytes(struct str s)
 {
     size_t bytes = 0;
     for (size_t at = 0; at < s.len;) {
-        size_t skip = 1, n = (unsigned char)s.ptr[at] < 0x80 ? 1 : utf8_length(s, at, &skip);
+        size_t skip = 1, n = utf8_length(s, at, &skip);
         bytes += n > 0 ? n : 3;
         at += n > 0 ? n : skip;
     }

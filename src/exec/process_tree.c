@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "io/fsx.h"
 
 struct process_row {
     pid_t pid, parent, group;
@@ -31,14 +32,8 @@ static bool row_read(int proc, const char *pid, struct process_row *out)
 {
     char path[32], text[512];
     snprintf(path, sizeof path, "%.16s/stat", pid);
-    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (!fsx_read_text(proc, path, 0, text, sizeof text))
         return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
     const char *end = strrchr(text, ')');
     if (!end || end[1] != ' ' || end[2] == '\0')
         return false;
@@ -111,8 +106,7 @@ static bool row_is_hook(const struct process_row *row)
     snprintf(path, sizeof path, "/proc/%d/cmdline", (int)row->pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     if (n <= 0)
         return false;
     text[n] = '\0';

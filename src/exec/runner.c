@@ -21,6 +21,7 @@
 
 #include "exec/sandbox.h"
 #include "exec/process_tree.h"
+#include "io/fsx.h"
 
 struct runner_limit {
     int resource;
@@ -362,12 +363,9 @@ void runner_kill(struct runner *runner)
 void runner_close(struct runner *runner)
 {
     ASSERT(runner->pid == 0 || runner->all_ended);
-    if (runner->pidfd >= 0)
-        close(runner->pidfd);
-    if (runner->pipe_fd >= 0)
-        close(runner->pipe_fd);
-    if (runner->verdict_fd >= 0)
-        close(runner->verdict_fd);
+    fsx_close(runner->pidfd);
+    fsx_close(runner->pipe_fd);
+    fsx_close(runner->verdict_fd);
     runner->pidfd = runner->pipe_fd = runner->verdict_fd = -1;
     runner->pid = 0;
     cgroup_close(&runner->group);

@@ -2,7 +2,6 @@
  * removed gains nothing. Depth is bounded by descending one level at a time and starting over, not by recursion. */
 #include "exec/workdir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,12 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEPTH_OPEN = 64, ROUNDS = 4096 };
+#include "io/fsx.h"
 
-static bool name_is_dot(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
+enum { DEPTH_OPEN = 64, ROUNDS = 4096 };
 
 static int child_open(int fd, const char *name, dev_t device)
 {
@@ -41,9 +37,7 @@ static bool dir_empty(int fd, dev_t device, int depth, bool *progress)
         return false;
     }
     bool empty = true;
-    for (struct dirent *entry; (entry = readdir(dir));) {
-        if (name_is_dot(entry->d_name))
-            continue;
+    for (struct dirent *entry; (entry = fsx_entry(dir));) {
         bool gone = unlinkat(fd, entry->d_name, 0) == 0;
         if (!gone && (errno == EISDIR || errno == EPERM || errno == EACCES)) {
             int child = depth > 0 ? child_open(fd, entry->d_name, device) : -1;
@@ -71,8 +65,8 @@ static bool dir_hoist(int top, dev_t device, int round)
             break;
         struct dirent *entry;
         do
-            entry = readdir(dir);
-        while (entry && (name_is_dot(entry->d_name) || entry->d_type != DT_DIR));
+            entry = fsx_entry(dir);
+        while (entry && entry->d_type != DT_DIR);
         int child = entry ? child_open(fd, entry->d_name, device) : -1;
         if (child >= 0 && depth == DEPTH_OPEN / 2) {
             snprintf(to, sizeof to, "+weir%d", round);
@@ -85,8 +79,7 @@ static bool dir_hoist(int top, dev_t device, int round)
         if (moved)
             break;
     }
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     return moved;
 }
 
@@ -128,7 +121,7 @@ int workdir_open(int dir_fd, const char *name)
     return -1;
 }
 
-static bool dir_clear(int fd)
+bool workdir_empty(int fd)
 {
     struct stat st;
     bool empty = dir_is_empty(fd), progress = !empty && fstat(fd, &st) == 0;
@@ -142,17 +135,12 @@ static bool dir_clear(int fd)
     return empty;
 }
 
-bool workdir_empty(int fd)
-{
-    return dir_clear(fd);
-}
-
 bool workdir_remove(int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT;
-    bool empty = dir_clear(fd);
+    bool empty = workdir_empty(fd);
     close(fd);
     return empty && unlinkat(dir_fd, name, AT_REMOVEDIR) == 0;
 }
@@ -166,7 +154,7 @@ static bool dir_named(int dir_fd, const char *name, int fd)
 
 bool workdir_clean(int dir_fd, const char *name, int *fd)
 {
-    bool empty = dir_clear(*fd);
+    bool empty = workdir_empty(*fd);
     if (empty && dir_named(dir_fd, name, *fd))
         return true;
     if (!empty)
@@ -177,7 +165,7 @@ bool workdir_clean(int dir_fd, const char *name, int *fd)
             return false;
         close(*fd);
         *fd = made;
-        if (dir_clear(made)) /* it isn't new when the job has put another one in its place */
+        if (workdir_empty(made)) /* it isn't new when the job has put another one in its place */
             return true;
         dir_put_aside(dir_fd, name);
     }

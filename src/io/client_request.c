@@ -239,6 +239,11 @@ bool request_outcome(struct client_request *request, CURLcode result, struct err
         words = verify_words(request->easy, words);
     if (result == CURLE_COULDNT_CONNECT && (os_errno == EACCES || os_errno == EPERM))
         return err_set(err, ERR_forbidden, "%s: %s", server, words);
+    curl_off_t taken = 0;
+    curl_easy_getinfo(request->easy, CURLINFO_SIZE_DOWNLOAD_T, &taken);
+    if (request->piece && status >= 200 && status < 300 && taken > 0)
+        return err_set(err, ERR_broken_off, "%s: the answer broke off after %lld bytes, before its end: %s", server,
+            (long long)taken, words);
     return trust_fault(server, result, words, err)
                ? false
                : err_set(err, ERR_unreachable, CLIENT_NOBODY "%s: %s", server, words);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "io/fsx.h"
 
 static struct timespec clock_read(clockid_t id)
 {
@@ -61,11 +62,7 @@ int64_t clock_boot_us(void)
 struct boot_id clock_boot_id(void)
 {
     struct boot_id id = { "" };
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, id.z, sizeof id.z - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    id.z[n > 0 ? n : 0] = '\0';
+    fsx_read_text(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 0, id.z, sizeof id.z);
     id.z[strcspn(id.z, "\n")] = '\0';
     return id;
 }

@@ -60,8 +60,42 @@ static bool sync_parent(const char *path, struct err *err)
     return fsx_sync_dir(parent, err);
 }
 
-/* fsx_write_all: 0, or the fault. */
-static int fsx_write_all(int fd, struct str bytes)
+void fsx_close(int fd)
+{
+    int fault = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = fault;
+}
+
+DIR *fsx_folder(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir)
+        fsx_close(fd);
+    return dir;
+}
+
+struct dirent *fsx_entry(DIR *dir)
+{
+    struct dirent *entry;
+    do
+        entry = readdir(dir);
+    while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    return entry;
+}
+
+bool fsx_read_text(int dir_fd, const char *name, int flags, char *out, size_t size)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | flags);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
+    fsx_close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+int fsx_write_all(int fd, struct str bytes)
 {
     while (bytes.len > 0) {
         ssize_t n = write(fd, bytes.ptr, bytes.len);

@@ -5,6 +5,7 @@
 #ifndef WEIR_IO_FSX_H
 #define WEIR_IO_FSX_H
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #include "base/arena.h"
@@ -20,6 +21,15 @@ bool fsx_read(const char *path, size_t limit, struct arena *arena, struct str *o
 
 /* fsx_make_dirs: like mkdir -p; folders that are made get `mode` whatever the umask, the others stay as they are. */
 bool fsx_make_dirs(const char *path, mode_t mode, struct err *err);
+
+/* Small things around system calls; these report a fault in errno. */
+void fsx_close(int fd);                        /* nothing if it is below 0; errno stays */
+int fsx_write_all(int fd, struct str bytes);   /* 0, or the fault */
+DIR *fsx_folder(int dir_fd, const char *name); /* for reading, not through a link at its end; NULL: errno */
+struct dirent *fsx_entry(DIR *dir);            /* the next one but "." and ".."; NULL: the end */
+/* fsx_read_text: the beginning of a file, NUL-terminated; "" and false if it can't be read or is empty. `flags`:
+ * further ones for open. */
+bool fsx_read_text(int dir_fd, const char *name, int flags, char *out, size_t size);
 
 bool fsx_sync_dir(const char *path, struct err *err);
 bool fsx_remove(const char *path, struct err *err); /* and syncs the folder; a file that isn't there is fine */

@@ -112,6 +112,7 @@ static void connection_free(struct http_connection *connection)
     list_remove(&server->all, &connection->all);
     server->body_bytes -= connection->body.len;
     http_page_give(connection);
+    http_body_close(&connection->request);
     buf_release(&connection->body);
     buf_release(&connection->out);
     mem_free(connection);
@@ -161,6 +162,7 @@ static void connection_open(struct http_server *server, int fd, const struct soc
     struct http_connection *connection = mem_alloc(sizeof *connection);
     *connection = (struct http_connection){ .server = server, .chunk = SIZE_MAX };
     connection->request.connection = connection;
+    connection->request.body_fd = -1;
     buf_init(&connection->out, SIZE_MAX);
     if (server->config.tls && address->sa_family != AF_UNIX)
         wire_open_tls(&connection->wire, fd, server->config.tls);
@@ -208,7 +210,8 @@ void http_connection_clock(struct http_connection *connection, struct list *cloc
 /* clock_deadline: a body that comes fast enough may take longer. */
 static int64_t clock_deadline(const struct http_connection *connection)
 {
-    size_t came = connection->phase == HTTP_BODY ? connection->body.len : 0;
+    uint64_t came =
+        connection->phase == HTTP_BODY ? (uint64_t)connection->body.len + connection->request.body_bytes : 0;
     return connection->clock_since + clock_ms(connection->server, connection->clock) +
            (int64_t)(came * 1000 / BODY_RATE);
 }
@@ -371,6 +374,7 @@ void http_server_close(struct http_server *server)
     loop_disarm(server->loop, &server->leaving_timer);
     loop_disarm(server->loop, &server->writing_timer);
     peer_table_release(&server->peers);
+    mem_free(server->step);
     buf_release(&server->scratch);
     mem_free(server);
 }

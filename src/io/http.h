@@ -1,6 +1,7 @@
 /* http: an HTTP/1.1 server inside our loop; mechanism only, it knows no route.
  *
- * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called. `serve`
+ * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called, into
+ * memory, or into a file where `body_file` gives one. `serve`
  * answers with one of the http_answer calls, at once or later, always on the loop's thread; the request and its arena
  * live until the answer is sent, or the client is gone (`gone` is called if it was set). Framing faults, limits and
  * time-outs are answered here as problem+json.
@@ -33,6 +34,8 @@ struct http_peer {
 struct http_request {
     struct str method, path, query; /* path percent-decoded; never holds NUL or a ".." part */
     struct str body;
+    int body_fd;         /* the file that the body went to, and `body` is empty; -1: none. Closed with the request */
+    uint64_t body_bytes; /* that went there */
     struct http_peer peer;
     struct arena arena;
     void *user; /* the server user's */
@@ -48,6 +51,9 @@ struct http_config {
     unsigned idle_timeout_s;  /* 0: 15; to send a whole head; a body may take longer at 16 KiB/s and more */
     unsigned write_timeout_s; /* 0: 300; for a client that doesn't read its answer */
     size_t (*body_limit)(struct str method, struct str path, void *owner);
+    /* NULL: bodies are held in memory. Called when a head with a body has come: *out_fd: a file, empty, that the body
+     * goes to as it comes; -1: memory. False: the request is refused (err), and nothing of its body is read. */
+    bool (*body_file)(struct http_request *request, void *owner, int *out_fd, struct err *err);
     void (*serve)(struct http_request *request, void *owner);
     void *owner;
     /* NULL: plain HTTP; else what the address speaks (the socket stays plain); the caller's, outlives the server */

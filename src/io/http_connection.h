@@ -79,6 +79,7 @@ struct http_server {
     struct list reading, leaving, writing;
     struct loop_timer reading_timer, leaving_timer, writing_timer;
     size_t body_bytes;
+    char *step;         /* bytes of a body on their way to its file */
     struct buf scratch; /* an answer's head, while it is made */
     struct err err;     /* the refusal that is being written: too large to be cleared for each request */
     int64_t date_since;
@@ -99,6 +100,7 @@ void http_connection_lose(struct http_connection *connection);
 void http_connection_run(struct http_connection *connection);
 void http_request_end(struct http_connection *connection); /* ready for the next one */
 void http_page_give(struct http_connection *connection);
+void http_body_close(struct http_request *request); /* its file, if it has one */
 
 /* http_answer.c */
 bool http_connection_flush(struct http_connection *connection); /* true: nothing waits */

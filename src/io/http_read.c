@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/http_connection.h"
 #include "io/http_target.h"
@@ -18,7 +19,7 @@ enum {
     PAGES_KEPT = 256,
     ARENA_KEPT = 64 * 1024,
     BODY_KEPT = 16 * 1024,
-    BODY_STEP = 256 * 1024
+    BODY_STEP = 256 * 1024,
 };
 static const size_t BODIES_MAX = (size_t)512 << 20; /* of all connections together */
 
@@ -155,6 +156,16 @@ static bool page_read(struct http_connection *connection)
     return true;
 }
 
+static void peer_fill(struct http_connection *connection)
+{
+    struct http_peer *peer = &connection->request.peer;
+    connection->peer_asked = true;
+    if (peer->local)
+        peer->uid_known = peer_uid_unix(connection->wire.fd, &peer->uid);
+    else if (peer->loopback)
+        peer->uid_known = peer_uid_tcp(&connection->server->peers, connection->wire.fd, &peer->uid);
+}
+
 /* --- the body --- */
 
 static bool body_permit(struct http_connection *connection, uint64_t length, struct err *err)
@@ -166,6 +177,46 @@ static bool body_permit(struct http_connection *connection, uint64_t length, str
     if (length > limit)
         return err_set(err, ERR_body_too_large, "the body is over the limit of %zu bytes", limit);
     connection->body.cap = limit;
+    return true;
+}
+
+/* body_write: the bytes go to the request's file. The file system's cache takes them at its own speed; what it can't
+ * take is an answer for the client, and ends the request. */
+static bool body_write(struct http_connection *connection, struct str bytes)
+{
+    struct http_request *request = &connection->request;
+    struct err *err = &connection->server->err;
+    while (bytes.len) {
+        ssize_t n = write(request->body_fd, bytes.ptr, bytes.len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            bool full = errno == ENOSPC || errno == EDQUOT;
+            err_set(err, full ? ERR_disk_full : ERR_io, "the body can't be stored: %s", strerror(errno));
+            http_connection_refuse(connection, err);
+            return false;
+        }
+        request->body_bytes += (uint64_t)n;
+        bytes = str_sub(bytes, (size_t)n, bytes.len);
+    }
+    return true;
+}
+
+/* body_file_take: asks the caller where the body goes. */
+static bool body_file_take(struct http_connection *connection, struct err *err)
+{
+    struct http_server *server = connection->server;
+    struct http_request *request = &connection->request;
+    if (!server->config.body_file)
+        return true;
+    if (!connection->peer_asked)
+        peer_fill(connection);
+    if (!server->config.body_file(request, server->config.owner, &request->body_fd, err))
+        return false;
+    if (request->body_fd >= 0 && !server->step)
+        server->step = mem_alloc(BODY_STEP);
+    if (request->body_fd >= 0)
+        connection->in_place = false;
     return true;
 }
 
@@ -191,6 +242,23 @@ static bool body_read_in_place(struct http_connection *connection)
     connection->after = end;
     struct http_page *page = connection->page;
     connection->request.body = (struct str){ page->bytes + page->at + page->head.at, (size_t)page->head.length };
+    return true;
+}
+
+static bool body_read_file(struct http_connection *connection)
+{
+    uint64_t length = connection->page->head.length;
+    char *step = connection->server->step;
+    for (unsigned reads = 0; connection->request.body_bytes < length; reads++) {
+        uint64_t left = length - connection->request.body_bytes;
+        size_t n = 0;
+        if (reads == READS_MAX)
+            http_connection_due(connection);
+        if (reads == READS_MAX || !read_some(connection, step, left < BODY_STEP ? (size_t)left : BODY_STEP, &n))
+            return false;
+        if (!body_write(connection, (struct str){ step, n }))
+            return false;
+    }
     return true;
 }
 
@@ -226,15 +294,18 @@ static bool chunks_take(struct http_connection *connection, enum http_step *out_
         const char *from = page->bytes + connection->after;
         *out_step = http_chunked_read(&connection->chunked, from, page->len - connection->after, &used, &piece, err);
         bool good = *out_step != HTTP_BAD;
-        if (good && piece.len + connection->chunked.left > body->cap - body->len)
+        uint64_t came = connection->request.body_fd >= 0 ? connection->request.body_bytes : body->len;
+        if (good && piece.len + connection->chunked.left > body->cap - came)
             good = err_set(err, ERR_body_too_large, "the body is over the limit of %zu bytes", body->cap);
         if (!good) {
             http_connection_refuse(connection, err);
             return false;
         }
-        if (!body_grew(connection, piece.len))
+        bool file = connection->request.body_fd >= 0;
+        if (file ? !body_write(connection, piece) : !body_grew(connection, piece.len))
             return false;
-        buf_add_str(body, piece);
+        if (!file)
+            buf_add_str(body, piece);
         connection->after += used;
     }
     return true;
@@ -276,10 +347,11 @@ static void body_begin(struct http_connection *connection)
         http_connection_flush(connection);
     } else if (!head->chunked && !connection->in_place) {
         size_t n = there < head->length ? there : (size_t)head->length;
-        if (!body_grew(connection, n))
-            return;
-        buf_add(&connection->body, page->bytes + from, n);
         connection->after += n;
+        if (connection->request.body_fd >= 0)
+            (void)body_write(connection, (struct str){ page->bytes + from, n });
+        else if (body_grew(connection, n))
+            buf_add(&connection->body, page->bytes + from, n);
     }
 }
 
@@ -303,7 +375,8 @@ static void head_take(struct http_connection *connection)
     bool good = http_target_parse(
         &request->arena, request->method, http_head_target(head, bytes), &request->path, &request->query, err);
     bool wants = head->chunked || head->length > 0;
-    if (!good || (wants && !body_permit(connection, head->length, err))) {
+    good = good && (!wants || (body_permit(connection, head->length, err) && body_file_take(connection, err)));
+    if (!good) {
         http_connection_refuse(connection, err);
         return;
     }
@@ -311,16 +384,6 @@ static void head_take(struct http_connection *connection)
         body_begin(connection);
     else
         connection->after = connection->page->at + head_len;
-}
-
-static void peer_fill(struct http_connection *connection)
-{
-    struct http_peer *peer = &connection->request.peer;
-    connection->peer_asked = true;
-    if (peer->local)
-        peer->uid_known = peer_uid_unix(connection->wire.fd, &peer->uid);
-    else if (peer->loopback)
-        peer->uid_known = peer_uid_tcp(&connection->server->peers, connection->wire.fd, &peer->uid);
 }
 
 static void request_serve(struct http_connection *connection)
@@ -361,7 +424,17 @@ static bool body_read(struct http_connection *connection)
 {
     if (connection->page->head.chunked)
         return body_read_chunks(connection);
+    if (connection->request.body_fd >= 0)
+        return body_read_file(connection);
     return connection->in_place ? body_read_in_place(connection) : body_read_large(connection);
+}
+
+void http_body_close(struct http_request *request)
+{
+    if (request->body_fd >= 0)
+        close(request->body_fd);
+    request->body_fd = -1;
+    request->body_bytes = 0;
 }
 
 void http_request_end(struct http_connection *connection)
@@ -382,6 +455,7 @@ void http_request_end(struct http_connection *connection)
     request->method = request->path = request->query = request->body = (struct str){ 0 };
     request->user = NULL;
     request->gone = NULL;
+    http_body_close(request);
     connection->phase = HTTP_HEAD;
     if (!page)
         return;

@@ -64,40 +64,34 @@ static json_t *add_body(struct session *s)
     json_object_set_new(body, "kind", json_string(svn ? "svn" : git ? "git" : "external"));
     if (url)
         json_object_set_new(body, "url", json_string(url));
-    if (option_given(o, "branch"))
-        json_object_set_new(body, "branch", json_string(option_get(o, "branch")));
+    session_put(s, body, "branch", "branch");
     if (from > 0)
         json_object_set_new(body, "from", json_integer((json_int_t)from));
     return body;
 }
 
+static void added_print(struct session *s, const json_t *archive)
+{
+    printf("%s: %s, next revision %lld\n", term_safe_z(&s->arena, field_z(archive, "name")), field_z(archive, "kind"),
+        (long long)field_i64(archive, "next", 0));
+}
+
 int archive_add_command(struct session *s)
 {
-    json_t *body = add_body(s);
+    json_t *body = add_body(s), *posted = json_copy(body); /* the hook adds to the body what it knows */
     if (!body)
         return s->status;
-    const char *key = option_get(&s->options, "idempotency-key");
-    const char *const headers[] = { "Idempotency-Key", key, NULL };
-    struct str text = json_text(&s->arena, body, false);
     bool hook = !option_given(&s->options, "no-hook"), early = hook && archive_hook_early(s, body);
-    json_t *archive =
-        session_call(s, &(struct session_request){
-                            .method = "POST", .path = "/v1/archives", .body = text, .headers = key ? headers : NULL });
+    json_t *archive = session_post(s, "/v1/archives", posted);
     if (!archive && early)
         archive_hook_remove(s, body);
     json_decref(body);
-    if (!archive)
-        return s->status;
-    if (s->json)
-        session_print(s, archive);
-    else
-        printf("%s: %s, next revision %lld\n", term_safe_z(&s->arena, field_z(archive, "name")),
-            field_z(archive, "kind"), (long long)field_i64(archive, "next", 0));
+    int status = session_answer(s, json_incref(archive), added_print);
     fflush(stdout);
-    if (hook)
+    if (archive && hook)
         archive_hook_install(s, archive);
     json_decref(archive);
-    return 0;
+    return status;
 }
 
 /* --- list, show --- */
@@ -138,12 +132,6 @@ void archives_print(struct session *s, const json_t *archives)
         session_note(s, "there are no archives; `weir archive add` makes one");
 }
 
-static void line(struct session *s, const char *label, const char *text)
-{
-    if (*text)
-        printf("%-10s %s\n", label, term_safe_z(&s->arena, text));
-}
-
 static void schedules_print(struct session *s, const json_t *archive)
 {
     const json_t *schedules = json_object_get(archive, "schedules"), *schedule;
@@ -165,23 +153,21 @@ static void schedules_print(struct session *s, const json_t *archive)
     table_print(&table, &s->term, stdout, 0);
 }
 
-static void archive_print(struct session *s, const json_t *archive)
+void archive_print(struct session *s, const json_t *archive)
 {
     const char *paused = lane_paused(&s->arena, archive);
-    int64_t added, now = clock_wall_ms();
-    line(s, "archive", field_z(archive, "name"));
-    line(s, "kind", field_z(archive, "kind"));
-    line(s, "place", field_z(archive, "url"));
-    line(s, "branch", field_z(archive, "branch"));
-    if (field_time(archive, "added", &added))
-        printf("%-10s %s  (%s)\n", "added", local_text(added).z, ago_text(added, now).z);
+    session_line(s, "archive", PAINT_NONE, field_z(archive, "name"));
+    session_line(s, "kind", PAINT_NONE, field_z(archive, "kind"));
+    session_line(s, "place", PAINT_NONE, field_z(archive, "url"));
+    session_line(s, "branch", PAINT_NONE, field_z(archive, "branch"));
+    time_line(archive, "added", "added", clock_wall_ms());
     printf("%-10s %lld\n", "from", (long long)field_i64(archive, "from", 1));
     printf("%-10s %lld\n", "next", (long long)field_i64(archive, "next", 0));
     if (field_i64(archive, "youngest", 0) > 0)
         printf("%-10s %lld\n", "youngest", (long long)field_i64(archive, "youngest", 0));
-    line(s, "state", watch_text(s, archive));
-    line(s, "hook", archive_hook_state(s, archive));
-    line(s, "paused", paused ? paused : "");
+    session_line(s, "state", PAINT_NONE, watch_text(s, archive));
+    session_line(s, "hook", PAINT_NONE, archive_hook_state(s, archive));
+    session_line(s, "paused", PAINT_NONE, paused ? paused : "");
     printf("%-10s", "tasks");
     for (const char *c = state_letters; *c; c++)
         if (lane_count(archive, *c) > 0)
@@ -189,54 +175,43 @@ static void archive_print(struct session *s, const json_t *archive)
                 letter_word(*c), paint_off(&s->term, paint_of_state(*c)));
     fputc('\n', stdout);
     schedules_print(s, archive);
-}
-
-int archive_show_command(struct session *s)
-{
-    json_t *archive = session_get(s, archive_path(s, s->options.operands[0], "")), *revisions = NULL;
-    if (!archive)
-        return s->status;
-    if (s->json) {
-        session_print(s, archive);
-    } else {
-        bool more;
-        archive_print(s, archive);
-        const char *path = archive_path(s, s->options.operands[0], "/revisions?limit=10");
-        if ((revisions = session_pages(s, path, "revisions", REVISIONS_SHOWN, &more)) != NULL &&
-            json_array_size(revisions) > 0) {
-            fputc('\n', stdout);
-            revision_table_print(s, revisions);
-        }
+    bool more;
+    const char *path = archive_path(s, s->options.operands[0], "/revisions?limit=10");
+    json_t *revisions = session_pages(s, path, "revisions", REVISIONS_SHOWN, &more);
+    if (json_array_size(revisions) > 0) {
+        fputc('\n', stdout);
+        revision_table_print(s, revisions);
     }
     json_decref(revisions);
-    json_decref(archive);
-    return 0;
 }
 
 /* --- remove, skip --- */
 
+static void removed_print(struct session *s, const json_t *answer)
+{
+    (void)answer;
+    printf("%s is removed\n", term_safe_z(&s->arena, s->options.operands[0]));
+}
+
 int archive_remove_command(struct session *s)
 {
-    int status = 0;
-    json_t *archive = session_get(s, archive_path(s, s->options.operands[0], "")), *answer = NULL;
-    if (archive) {
-        struct buf path;
-        buf_init(&path, 16384);
-        buf_add_z(&path, archive_path(s, s->options.operands[0], ""));
-        session_query(s, &path, "reason", option_get(&s->options, "reason"));
-        answer = session_call(s, &(struct session_request){ .method = "DELETE", .path = path.ptr });
-        buf_release(&path);
-    }
-    if (answer && s->json)
-        session_print(s, answer);
-    else if (answer)
-        printf("%s is removed\n", term_safe_z(&s->arena, s->options.operands[0]));
-    if (answer)
+    const char *path = archive_path(s, s->options.operands[0], "");
+    json_t *archive = session_get(s, path);
+    if (!archive)
+        return s->status;
+    path = session_query(s, path, "reason", option_get(&s->options, "reason"));
+    int status = session_answer(
+        s, session_call(s, &(struct session_request){ .method = "DELETE", .path = path }), removed_print);
+    if (status == 0)
         archive_hook_remove(s, archive);
-    status = answer ? 0 : s->status;
-    json_decref(answer);
     json_decref(archive);
     return status;
+}
+
+static void skipped_print(struct session *s, const json_t *answer)
+{
+    printf(
+        "%s@%lld is skipped\n", term_safe_z(&s->arena, s->options.operands[0]), (long long)field_i64(answer, "rev", 0));
 }
 
 int archive_skip_command(struct session *s)
@@ -248,12 +223,5 @@ int archive_skip_command(struct session *s)
         return s->status;
     json_t *answer = session_post(s, archive_path(s, s->options.operands[0], "/skip"),
         json_pack("{s:I, s:s}", "rev", (json_int_t)rev, "reason", option_get(&s->options, "reason")));
-    if (!answer)
-        return s->status;
-    if (s->json)
-        session_print(s, answer);
-    else
-        printf("%s@%lld is skipped\n", term_safe_z(&s->arena, s->options.operands[0]), (long long)rev);
-    json_decref(answer);
-    return 0;
+    return session_answer(s, answer, skipped_print);
 }

@@ -77,8 +77,7 @@ bool archive_hook_early(struct session *s, json_t *wanted)
     if (!has_hook(kind) || !folder ||
         !hook_find(kind, folder, str_of(field_z(wanted, "name")), &s->arena, &paths, &ignored) || paths.n_installed > 0)
         return false;
-    json_t *page =
-        session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/archives?limit=1&notify=1" });
+    json_t *page = session_look(s, "/v1/archives?limit=1&notify=1");
     json_t *notify = json_object_get(page, "notify");
     bool known = json_is_string(notify) && json_object_set(wanted, "notify", notify) == 0;
     json_decref(page);

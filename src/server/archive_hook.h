@@ -1,5 +1,5 @@
-/* archive_hook: the hook of a local repository, put there and taken away by the command line, which is who may write to
- * it.
+/* archive_hook: the hook of a local repository, put there and taken away by the command line, whose user may write to
+ * the repository.
  *
  * Nothing here fails a command: an archive without its hook is followed all the same, only later by up to a second.
  * What could not be done is reported, with the lines that a person can put there. */
@@ -9,10 +9,10 @@
 #include "cli/session.h"
 
 /* archive_hook_early: before the archive is posted, since the first job of its history may commit before the answer is
- * here, and only the hook knows who did. wanted: the document that will be posted; gets "notify", which the server
- * says. Says nothing: archive_hook_install, after the answer, does, and writes the branch that the server found. true:
- * it is new; if the archive isn't added after all, archive_hook_remove takes it away. A hook that has the archive's
- * name already is left as it is. */
+ * here, and only the hook knows which job committed. wanted: the document that will be posted; gets "notify", the
+ * server's socket. Prints nothing: archive_hook_install does so after the answer, and writes the branch that the server
+ * found. true: the hook is new; if the archive isn't added after all, archive_hook_remove takes it away. A hook that
+ * has the archive's name already is left as it is. */
 bool archive_hook_early(struct session *session, json_t *wanted);
 /* archive: as the server showed it. */
 void archive_hook_install(struct session *session, const json_t *archive);

@@ -1,8 +1,8 @@
 /* assembly: the parts of a server, as `weir serve` and `weir local` both put them together: store, logs, reader,
  * engine, watch, api, HTTP.
  *
- * They are opened in the order of these functions and closed in the other one, whatever of them there is. What a part
- * is told by its caller is in its own config; what it has of the other parts is filled in here. */
+ * They are opened in the order of these functions and closed in the other one, whatever of them there is. The caller
+ * fills in a part's own settings; what the part needs of other parts is filled in here. */
 #ifndef WEIR_SERVER_ASSEMBLY_H
 #define WEIR_SERVER_ASSEMBLY_H
 

@@ -20,6 +20,7 @@
 #include "io/clock.h"
 #include "io/fsx.h"
 #include "io/log.h"
+#include "server/server_name.h"
 
 enum { ARGV_MAX = 4096, RETRY_MIN_MS = 100, RETRY_MAX_MS = 10000, STEADY_MS = 30000, LOOK_MS = 2000 };
 
@@ -27,15 +28,7 @@ extern char **environ;
 
 static void executor_process_start(struct executor_process *process);
 
-/* --- what it is told --- */
-
-static bool setting_given(const struct conf *conf, const char *key)
-{
-    for (size_t i = 0; conf_setting_key(i) != NULL; i++)
-        if (strcmp(conf_setting_key(i), key) == 0)
-            return conf->values[i].origin != CONF_DEFAULT;
-    return false;
-}
+/* --- its arguments and environment --- */
 
 struct arguments {
     struct arena *arena;
@@ -101,7 +94,7 @@ static void environment_make(struct executor_process *process)
     }
 }
 
-/* --- who it is --- */
+/* --- its identity --- */
 
 /* start_ticks: when a process began; together with its pid it names one process for ever. 0: there is none. */
 static unsigned long long start_ticks(pid_t pid)
@@ -132,7 +125,7 @@ static void pid_write(const struct executor_process *process)
         log_warn("executor.pid_file", "error=%s", log_quote(str_of(err.text)).z);
 }
 
-/* pid_read: the executor that an earlier server started, if it still is that one. */
+/* pid_read: the executor that an earlier server started; 0: that process has ended. */
 static pid_t pid_read(struct executor_process *process, uint64_t *out_arguments)
 {
     struct arena arena = { 0 };
@@ -258,9 +251,8 @@ static void executor_spawn(struct executor_process *process)
     log_event("executor.started", "pid=%ld log=%s", (long)pid, process->log_file);
 }
 
-/* executor_adopt: the one that an earlier server left. It is replaced (its tasks stay) when it was told something else
- * than we would tell.
- */
+/* executor_adopt: the executor that an earlier server left. It is replaced (its tasks stay) when its arguments aren't
+ * those that this server would give. */
 static void executor_adopt(struct executor_process *process)
 {
     uint64_t arguments;

@@ -1,8 +1,8 @@
 /* local: runs the workflow of a folder here, without a server: the same engine and executor, private to this run (see
  * local.h).
  *
- * Promises that nothing stays behind: the executor is told to end with its jobs, whatever it left comes to us as
- * children (we are their subreaper) and is waited for, then killed; then the folder goes. Fails before anything is
+ * Promises that nothing stays behind: the executor gets SIGINT and ends its jobs; processes that it leaves become our
+ * children (we are their subreaper) and are waited for, then killed; then the folder goes. Fails before anything is
  * started when the workflow has a fault. */
 #include "server/local.h"
 
@@ -77,7 +77,7 @@ static int local_read(struct local *local, const char *dir)
         return err_exit(err.code);
     }
     workflow_sets_check(&sets);
-    workflow_sets_say(&sets);
+    diags_say(&sets.diags);
     if (sets.diags.n_errors > 0)
         return err_exit(ERR_invalid);
     local->definition = definition_of(&sets.items[0], &local->arena);
@@ -213,7 +213,7 @@ static int executor_main(struct local *local, mode_t mask)
     return agent_run(&config);
 }
 
-/* executor_start: it begins when `go` is closed: by then the view follows, so that it sees everything. */
+/* executor_start: the executor begins when `go` is closed, which the view does once it follows the events. */
 static bool executor_start(struct local *local, struct err *err)
 {
     int go[2];

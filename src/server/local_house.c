@@ -112,8 +112,8 @@ static void house_close(struct house *house)
     arena_release(&house->arena);
 }
 
-/* orphan_clean: the one who would have removed the folder is dead. The executor got its signal too; its lock tells when
- * it is gone. */
+/* orphan_clean: the process that would have removed the folder is dead. The executor got its signal too; its lock is
+ * free when it is gone. */
 static void orphan_clean(const struct local *local)
 {
     char lock[4096];

@@ -15,18 +15,7 @@
 #include "io/clock.h"
 #include "io/fsx.h"
 
-enum {
-    TICK_MS = 500,
-    DRAW_MS = 100,
-    SCREEN_BYTES = 64 * 1024,
-    LOG_TAIL_BYTES = 64 << 10,
-    PIECE_CAP = 4 << 20,
-    SAID_BYTES_MAX = 4 << 20
-};
-
-static const struct command_spec view_spec = {
-    .name = "local", .operands = "", .flags = COMMAND_CLIENT | COMMAND_LIVE
-};
+enum { TICK_MS = 500, DRAW_MS = 100, LOG_TAIL_BYTES = 64 << 10, PIECE_CAP = 4 << 20, SAID_BYTES_MAX = 4 << 20 };
 
 struct view {
     struct local *local;
@@ -40,12 +29,6 @@ struct view {
 };
 
 /* -- the tasks and what they wait for -- */
-
-static struct wait_task *task_find(struct view *view, int64_t id)
-{
-    uintptr_t index = (uintptr_t)map_find(&view->wait.task_by_id, (uint64_t)id);
-    return index ? &view->wait.tasks[index - 1] : NULL;
-}
 
 static void tasks_add(struct view *view, const json_t *tasks)
 {
@@ -64,56 +47,12 @@ static void tasks_add(struct view *view, const json_t *tasks)
     }
 }
 
-/* edges_add: for the picture: only what nobody waits for stands at its left edge. */
-static void edges_add(struct view *view)
-{
-    struct wait *w = &view->wait;
-    struct session *s = &view->session;
-    char id[32];
-    if (w->n_tasks == 0)
-        return;
-    snprintf(id, sizeof id, "%lld", (long long)w->tasks[0].id); /* COMMIT: everything hangs together through it */
-    json_t *graph =
-        session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "/graph") });
-    const json_t *item;
-    struct smap by_key = { 0 };
-    size_t i;
-    json_array_foreach (json_object_get(graph, "tasks"), i, item) {
-        const struct wait_task *task = task_find(view, field_i64(item, "id", 0));
-        if (task)
-            smap_put(&by_key, str_of(task_key(&s->arena, item)), (void *)(uintptr_t)(task - w->tasks + 1));
-    }
-    json_array_foreach (json_object_get(graph, "edges"), i, item) {
-        uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))),
-                  to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
-        if (!from || !to || strcmp(field_z(item, "kind"), "cancels") == 0)
-            continue;
-        struct wait_task *waiter = &w->tasks[from - 1];
-        *ARENA_PUSH(&s->arena, waiter->needs, waiter->n_needs, waiter->cap_needs) = (uint32_t)(to - 1);
-        w->tasks[to - 1].wanted = false;
-    }
-    smap_release(&by_key);
-    json_decref(graph);
-}
-
 /* -- following -- */
-
-static void change_print(struct view *view, const json_t *event, const struct wait_task *task)
-{
-    struct arena scratch = { 0 };
-    const char *reason = field_z(event, "reason");
-    bool back = *field_z(event, "from") == 'X';
-    if (view->wait.live || view->session.quiet || (task->letter != 'X' && !letter_ended(task->letter) && !back))
-        return;
-    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task->key), task->letter, letter_word(task->letter),
-        *reason ? ": " : "", term_safe_z(&scratch, reason));
-    arena_release(&scratch);
-}
 
 static void on_event(const json_t *event, void *owner)
 {
     struct view *view = owner;
-    struct wait_task *task = task_find(view, field_i64(event, "task", 0));
+    struct wait_task *task = wait_task_find(&view->wait, field_i64(event, "task", 0));
     char to = *field_z(event, "to");
     if (!task || !to)
         return;
@@ -123,7 +62,8 @@ static void on_event(const json_t *event, void *owner)
     task->since = 0;
     if (to == 'X')
         field_time(event, "time", &task->since);
-    change_print(view, event, task);
+    if (to == 'X' || letter_ended(to) || *field_z(event, "from") == 'X')
+        wait_change_print(&view->wait, task->key, to, field_z(event, "reason"));
     if (view->wait.live && !view->draw.node.pos)
         loop_arm(view->session.loop, &view->draw, clock_boot_ms() + DRAW_MS);
     if (view->n_open == 0)
@@ -178,11 +118,11 @@ struct log_output {
     char last;
 };
 
-static bool log_piece(int status, struct str bytes, void *owner)
+static bool log_piece(struct str bytes, void *owner)
 {
     struct log_output *out = owner;
     struct buf clean;
-    if (status < 200 || status > 299 || bytes.len == 0)
+    if (bytes.len == 0)
         return true;
     out->any = true;
     out->last = bytes.ptr[bytes.len - 1];
@@ -199,15 +139,13 @@ static void log_print(struct view *view, const json_t *task)
 {
     struct session *s = &view->session;
     struct log_output out = { .term = &s->term };
-    struct err err = { .arena = &s->arena };
-    char id[32], tail[48];
-    int http;
-    snprintf(id, sizeof id, "%lld", (long long)field_i64(task, "id", 0));
+    char tail[48];
     snprintf(tail, sizeof tail, "/log?tail=%d", LOG_TAIL_BYTES);
     printf("\n%slog of %s%s\n", paint_on(&s->term, PAINT_BOLD), term_safe_z(&s->arena, task_name(task)),
         paint_off(&s->term, PAINT_BOLD));
-    if (!client_stream(s->client, "GET", session_task_path(s, id, tail), NULL, log_piece, &out, &http, &err))
-        printf("(it can't be read: %s)\n", err.text);
+    const char *path = session_task_path(s, i64_format(field_i64(task, "id", 0)).z, tail);
+    if (!session_stream(s, path, log_piece, &out))
+        printf("(it can't be read: %s)\n", s->err.text);
     else if (!out.any)
         puts("(it wrote nothing)");
     else if (out.last != '\n')
@@ -305,8 +243,9 @@ static int view_follow(struct view *view)
     close(view->local->go);
     view->local->go = -1;
     if (view->wait.live) {
-        edges_add(view);
-        loop_arm(s->loop, &view->wait.tick, clock_boot_ms() + DRAW_MS); /* what is over by then needs no picture */
+        if (view->wait.n_tasks > 0) /* COMMIT: everything hangs together through it */
+            wait_graph_add(&view->wait, i64_format(view->wait.tasks[0].id).z, true);
+        loop_arm(s->loop, &view->wait.tick, clock_boot_ms() + DRAW_MS); /* a run that ends sooner needs no picture */
     }
     while (view->n_open > 0 && view->signo == 0 && !view->dead)
         loop_run(s->loop);
@@ -321,28 +260,19 @@ static int view_follow(struct view *view)
 
 static int view_open(struct view *view)
 {
-    static const char *const passed[] = { "json", "no-color", "quiet" };
-    static const char *const words[] = { "--json", "--no-color", "-q" };
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-    struct local *local = view->local;
-    const char *argv[8] = { "local", "--server",
-        str_dupz(&local->arena, str_fmt(&local->arena, "unix:%s", local->socket)) };
-    int argc = 3;
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (option_given(&local->options, passed[i]))
-            argv[argc++] = words[i];
-    char **given = ARENA_ARRAY(&local->arena, char *, 8);
-    for (int i = 0; i < argc; i++)
-        given[i] = str_dupz(&local->arena, str_of(argv[i]));
-    int status = session_open(&view->session, &view_spec, argc, given);
+    struct session *s = &view->session;
+    const struct local *local = view->local;
+    s->options = local->options;
+    session_local(s);
+    s->server = str_dupz(&s->arena, str_fmt(&s->arena, "unix:%s", local->socket));
+    int status = session_connect(s, true);
     if (status != OPTIONS_RUN)
         return status;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        loop_on_signal(view->session.loop, signals[i], on_signal, view);
-    loop_on_signal(view->session.loop, SIGCHLD, on_child, view);
-    struct str path = str_fmt(
-        &view->session.arena, "/v1/tasks?archive=%.*s", STR_ARG(client_encode(&view->session.arena, local->archive)));
-    view->list = str_dupz(&view->session.arena, path);
+        loop_on_signal(s->loop, signals[i], on_signal, view);
+    loop_on_signal(s->loop, SIGCHLD, on_child, view);
+    view->list = session_query(s, "/v1/tasks", "archive", str_dupz(&s->arena, local->archive));
     return OPTIONS_RUN;
 }
 
@@ -354,11 +284,7 @@ int local_view(struct local *local)
     if (status != OPTIONS_RUN)
         return status;
     struct wait *w = &view.wait;
-    *w = (struct wait){ .session = &view.session, .began = clock_boot_ms() };
-    term_init(&w->screen, STDERR_FILENO, option_given(&local->options, "no-color"));
-    w->live = w->screen.tty && !view.session.quiet;
-    if (w->live)
-        setvbuf(stderr, NULL, _IOFBF, SCREEN_BYTES); /* a picture in one write doesn't flicker */
+    wait_init(w, &view.session, option_given(&local->options, "no-color"));
     w->tick = (struct loop_timer){ .due = on_tick, .owner = &view };
     view.draw = (struct loop_timer){ .due = on_draw, .owner = &view };
     status = view_follow(&view);

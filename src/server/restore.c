@@ -5,19 +5,11 @@
 #include "cli/session.h"
 #include "store/store.h"
 
-static const char *data_default(struct arena *arena)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (state && *state)
-        return str_dupz(arena, str_fmt(arena, "%s/weir", state));
-    return home && *home ? str_dupz(arena, str_fmt(arena, "%s/.local/state/weir", home)) : NULL;
-}
-
 int restore_command(struct session *s)
 {
     const char *data = option_get(&s->options, "data");
     if (!data)
-        data = data_default(&s->arena);
+        data = state_path(&s->arena, "weir");
     if (!data)
         return usage_error(
             s->options.spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR");

@@ -92,13 +92,7 @@ static enum err_code serve_conf(void *owner, struct arena *arena, struct conf *o
     if (unread != ERR_none)
         return unread;
     bool good = conf_parse(&input, arena, &diags, out);
-    if (diags.n > 0) {
-        struct buf text;
-        buf_init(&text, (size_t)1 << 20);
-        diags_text(&text, &diags);
-        fwrite(text.ptr, 1, text.len, stderr);
-        buf_release(&text);
-    }
+    diags_say(&diags);
     return good ? ERR_none : faults_code(&diags);
 }
 

@@ -22,10 +22,10 @@ struct str server_name_default(struct arena *arena)
     return name_is_valid(name) ? name : STR("weir");
 }
 
-static bool is_given(const struct conf *conf)
+bool setting_given(const struct conf *conf, const char *key)
 {
     for (size_t i = 0; conf_setting_key(i); i++)
-        if (strcmp(conf_setting_key(i), "name") == 0)
+        if (strcmp(conf_setting_key(i), key) == 0)
             return conf->values[i].origin != CONF_DEFAULT;
     return false;
 }
@@ -43,7 +43,7 @@ static struct str last_name(const char *path, struct arena *arena)
 struct store *server_name_open(
     struct store_config *config, const char *data, struct arena *arena, struct conf *conf, struct err *err)
 {
-    if (is_given(conf))
+    if (setting_given(conf, "name"))
         return store_open(config, err);
     const char *path = str_dupz(arena, str_fmt(arena, "%s/name", data));
     struct str last = last_name(path, arena), host = conf->name;

@@ -6,7 +6,8 @@
 #include "store/store.h"
 #include "text/conf.h"
 
-struct str server_name_default(struct arena *arena); /* the host's */
+bool setting_given(const struct conf *conf, const char *key); /* it isn't the default */
+struct str server_name_default(struct arena *arena);          /* the host's */
 /* server_name_open: opens the store under conf->name, or under the first free name if it wasn't given; config and conf
  * then have it. */
 struct store *server_name_open(

@@ -1,6 +1,6 @@
 /* server_open: the parts of `weir serve`, opened one after the other, from the store upwards.
  *
- * What can't be opened ends the start with its error; what was opened by then is closed by server_close. */
+ * What can't be opened ends the start with its error; parts that were opened before are closed by server_close. */
 #include "server/server_parts.h"
 
 #include <errno.h>
@@ -102,7 +102,7 @@ static bool open_store(struct server *server, struct err *err)
     for (unsigned one = 1; one <= weak; one <<= 1)
         if (weak & one)
             log_warn("store.weak", "note=%s", log_quote(str_of(store_weakness(one))).z);
-    return server->parts.store != NULL;
+    return server->parts.store != NULL && assembly_readers(&server->parts, err);
 }
 
 static void *check_run(void *owner)
@@ -125,18 +125,6 @@ static bool open_check(struct server *server, struct err *err)
     return true;
 }
 
-static bool open_readers(struct server *server, struct err *err)
-{
-    return assembly_readers(&server->parts, err);
-}
-
-static struct str host_name(struct arena *arena)
-{
-    char name[256] = "";
-    (void)gethostname(name, sizeof name - 1);
-    return str_dup(arena, str_of(name));
-}
-
 static bool open_engine(struct server *server, struct err *err)
 {
     const struct conf *conf = &server->conf;
@@ -144,7 +132,7 @@ static bool open_engine(struct server *server, struct err *err)
         .server_name = conf->name,
         .coordination = conf->coordination,
         .coordination_auth = server->coordination_auth,
-        .server_host = host_name(&server->arena),
+        .server_host = str_of(server->parts.host),
         .server_version = STR(WEIR_VERSION),
         .server_instance = str_fmt(&server->arena, "%d", (int)getpid()) };
     site_of(conf, &config.site);
@@ -220,7 +208,7 @@ static bool start_engine(struct server *server, struct err *err)
 bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, server_tls_open, open_store,
-        open_readers, check_address, open_engine, open_watch, open_api, start_engine, open_http, open_check };
+        check_address, open_engine, open_watch, open_api, start_engine, open_http, open_check };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;

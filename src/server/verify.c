@@ -8,8 +8,6 @@
 #include "cli/task_text.h"
 #include "store/store.h"
 
-enum { VERIFY_PATH_CAP = 4096 };
-
 static int report_print(struct session *s, const json_t *report)
 {
     bool ok = json_is_true(json_object_get(report, "ok"));
@@ -72,17 +70,14 @@ static int verify_offline(struct session *s, const char *data)
     json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns,
         "events", (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash",
         store_hash_format(report.head_hash).z);
-    if (!wish.quick) {
-        json_object_set_new(document, "database", json_string(report.database));
-        json_object_set_new(document, "logs", json_integer((json_int_t)report.logs));
-        json_object_set_new(document, "log_bytes", json_integer((json_int_t)report.log_bytes));
-        json_object_set_new(document, "logs_unnoted", json_integer((json_int_t)report.logs_unnoted));
-        json_object_set_new(document, "logs_short", json_integer((json_int_t)report.logs_short));
-        if (report.logs_short > 0)
-            json_object_set_new(document, "log_missing", json_string(report.log_missing));
-        json_object_set_new(document, "files", json_integer((json_int_t)report.files));
-        json_object_set_new(document, "file_bytes", json_integer((json_int_t)report.file_bytes));
-    }
+    json_t *more = json_pack("{s:s, s:I, s:I, s:I, s:I, s:s*, s:I, s:I}", "database", report.database, "logs",
+        (json_int_t)report.logs, "log_bytes", (json_int_t)report.log_bytes, "logs_unnoted",
+        (json_int_t)report.logs_unnoted, "logs_short", (json_int_t)report.logs_short, "log_missing",
+        report.logs_short > 0 ? report.log_missing : NULL, "files", (json_int_t)report.files, "file_bytes",
+        (json_int_t)report.file_bytes);
+    if (!wish.quick)
+        json_object_update(document, more);
+    json_decref(more);
     if (!report.ok)
         json_object_set_new(document, "fault", json_string(report.fault));
     int status = report_print(s, document);
@@ -92,25 +87,19 @@ static int verify_offline(struct session *s, const char *data)
 
 int verify_command(struct session *s)
 {
-    int status = 0;
     const char *data = option_get(&s->options, "data");
     if (data)
         return verify_offline(s, data);
     if (option_get(&s->options, "store"))
         return usage_error(s->options.spec, "--store needs --data too: the directory with the key of the history");
-    struct buf path;
-    buf_init(&path, VERIFY_PATH_CAP);
-    buf_add_z(&path, "/v1/verify");
-    session_query(s, &path, "witness", option_get(&s->options, "witness"));
-    session_query(s, &path, "quick", option_get(&s->options, "quick") ? "1" : NULL);
-    json_t *report = session_get(s, path.ptr);
-    buf_release(&path);
+    const char *path = session_query(s, "/v1/verify", "witness", option_get(&s->options, "witness"));
+    json_t *report = session_get(s, session_query(s, path, "quick", option_get(&s->options, "quick") ? "1" : NULL));
     if (!report) {
         if (s->err.code == ERR_unreachable)
             fputs("  a data directory is checked without a server: weir verify --data DIR\n", stderr);
         return s->status;
     }
-    status = report_print(s, report);
+    int status = report_print(s, report);
     json_decref(report);
     return status;
 }

@@ -105,9 +105,7 @@ static struct str branches_list(struct git_source *git, struct arena *arena, siz
     }
     *out_n = n;
     *out_closest = str_closest(git->base.branch, names, n);
-    struct str out = str_dup(arena, buf_str(&text));
-    buf_release(&text);
-    return out;
+    return buf_move(&text, arena);
 }
 
 /* head_branch: the branch that HEAD names, whether it has commits or not; NULL: none. Freed with git_reference_free. */

@@ -3,6 +3,7 @@
 #define WEIR_SOURCE_GIT_H
 
 #include <git2.h>
+#include <git2/sys/commit.h>
 #include <git2/sys/repository.h>
 
 #include "source/backend.h"

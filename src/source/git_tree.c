@@ -146,23 +146,19 @@ static bool walk_entry(struct walk *walk, const git_tree_entry *entry, const git
     return good;
 }
 
+/* walk_side: the names of one tree; it ends early when the list of changes is full. */
+static bool walk_side(struct walk *walk, const git_tree *tree, const git_tree *others, bool gone)
+{
+    size_t n = tree != NULL ? git_tree_entrycount(tree) : 0;
+    for (size_t i = 0; i < n && !(walk->changes != NULL && walk->changes->full); i++)
+        if (!walk_entry(walk, git_tree_entry_byindex(tree, i), others, gone))
+            return false;
+    return true;
+}
+
 static bool walk_trees(struct walk *walk, const git_tree *before, const git_tree *after)
 {
-    size_t n = before != NULL ? git_tree_entrycount(before) : 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!walk_entry(walk, git_tree_entry_byindex(before, i), after, true))
-            return false;
-        if (walk->changes != NULL && walk->changes->full)
-            return true;
-    }
-    n = after != NULL ? git_tree_entrycount(after) : 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!walk_entry(walk, git_tree_entry_byindex(after, i), before, false))
-            return false;
-        if (walk->changes != NULL && walk->changes->full)
-            return true;
-    }
-    return true;
+    return walk_side(walk, before, after, true) && walk_side(walk, after, before, false);
 }
 
 static bool walk_run(struct walk *walk, const git_tree *before, const git_tree *after)

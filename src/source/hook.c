@@ -219,20 +219,14 @@ static bool hook_keep(struct hook *hook, struct err *err)
 
 static bool word_is_plain(struct str word)
 {
-    for (size_t i = 0; i < word.len; i++)
-        if ((unsigned char)word.ptr[i] < ' ' || word.ptr[i] == 0x7f)
-            return false;
-    return str_is_utf8(word);
+    return !str_has_control(word) && str_is_utf8(word);
 }
 
 static bool archive_is_plain(struct str archive)
 {
-    for (size_t i = 0; i < archive.len; i++) {
-        char c = archive.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-                c == '-'))
+    for (size_t i = 0; i < archive.len; i++)
+        if (!char_is_alnum(archive.ptr[i]) && str_index(STR("._-"), archive.ptr[i]) < 0)
             return false;
-    }
     return archive.len > 0 && archive.len <= 100 && archive.ptr[0] != '-';
 }
 
@@ -266,9 +260,8 @@ static bool line_make(struct hook *hook, const struct hook_call *call, struct st
         words_quote(&words, call->options[i]);
     }
     buf_add_z(&words, svn ? "" : "; }"); /* in braces: what git says of itself goes where the rest goes */
-    *out = str_dup(hook->arena, buf_str(&words));
     bool good = !words.full || err_set(err, ERR_invalid, "the call of weir is longer than %zu bytes", LINE_BYTES_MAX);
-    buf_release(&words);
+    *out = buf_move(&words, hook->arena);
     return good;
 }
 

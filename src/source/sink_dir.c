@@ -7,7 +7,6 @@
  * Fails with disk_full, io, and invalid (something of another kind is in the way). */
 #include "source/sink.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "io/fsx.h"
 
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -52,19 +53,25 @@ static bool parent_open(struct sink_dir *dir, struct str path, char out[NAME_MAX
         memcpy(part_z, part.ptr, part.len);
         part_z[part.len] = '\0';
         int below = openat(at, part_z, FOLDER_FLAGS);
-        int code = errno;
-        close(at);
-        errno = code;
+        fsx_close(at);
         at = below;
     }
     if (at < 0)
         return fail(err, parent, "opening the folder");
-    if (dir->parent >= 0)
-        close(dir->parent);
+    fsx_close(dir->parent);
     dir->parent = at;
     buf_reset(&dir->parent_path);
     buf_add_str(&dir->parent_path, parent);
     return true;
+}
+
+static bool tree_remove(int at, const char *name, unsigned depth);
+
+/* place_open: as parent_open, and nothing is in the way of a file or link any more. */
+static bool place_open(struct sink_dir *dir, struct str path, char out[NAME_MAX + 1], struct err *err)
+{
+    return parent_open(dir, path, out, err) &&
+           (!dir->replace || tree_remove(dir->parent, out, SOURCE_DEPTH_MAX) || fail(err, path, "replacing"));
 }
 
 /* tree_remove: `name` in the folder `at` and all in it; `depth` bounds the stack. */
@@ -78,17 +85,12 @@ static bool tree_remove(int at, const char *name, unsigned depth)
         return true;
     if ((errno != ENOTEMPTY && errno != EEXIST) || depth == 0)
         return false;
-    int fd = openat(at, name, FOLDER_FLAGS);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    if (list == NULL) {
-        if (fd >= 0)
-            close(fd);
+    DIR *list = fsx_folder(at, name);
+    if (list == NULL)
         return false;
-    }
     bool good = true;
-    for (const struct dirent *entry; good && (entry = readdir(list)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            good = tree_remove(fd, entry->d_name, depth - 1);
+    for (const struct dirent *entry; good && (entry = fsx_entry(list)) != NULL;)
+        good = tree_remove(dirfd(list), entry->d_name, depth - 1);
     int code = errno;
     closedir(list);
     errno = code;
@@ -127,10 +129,8 @@ static bool dir_file(struct sink *sink, struct str path, uint64_t bytes, bool ex
     struct sink_dir *dir = dir_of(sink);
     char name[NAME_MAX + 1];
     (void)bytes;
-    if (!parent_open(dir, path, name, err))
+    if (!place_open(dir, path, name, err))
         return false;
-    if (dir->replace && !tree_remove(dir->parent, name, SOURCE_DEPTH_MAX))
-        return fail(err, path, "replacing");
     dir->file =
         openat(dir->parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, executable ? 0777 : 0666);
     if (dir->file < 0)
@@ -143,15 +143,8 @@ static bool dir_file(struct sink *sink, struct str path, uint64_t bytes, bool ex
 static bool dir_write(struct sink *sink, struct str bytes, struct err *err)
 {
     struct sink_dir *dir = dir_of(sink);
-    while (bytes.len > 0) {
-        ssize_t n = write(dir->file, bytes.ptr, bytes.len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return fail(err, buf_str(&dir->file_path), "writing");
-        bytes = str_sub(bytes, (size_t)n, bytes.len);
-    }
-    return true;
+    errno = fsx_write_all(dir->file, bytes);
+    return errno == 0 || fail(err, buf_str(&dir->file_path), "writing");
 }
 
 static bool dir_end(struct sink *sink, struct err *err)
@@ -166,10 +159,8 @@ static bool dir_link(struct sink *sink, struct str path, struct str target, stru
 {
     struct sink_dir *dir = dir_of(sink);
     char name[NAME_MAX + 1], target_z[PATH_MAX];
-    if (!parent_open(dir, path, name, err))
+    if (!place_open(dir, path, name, err))
         return false;
-    if (dir->replace && !tree_remove(dir->parent, name, SOURCE_DEPTH_MAX))
-        return fail(err, path, "replacing");
     memcpy(target_z, target.ptr, target.len);
     target_z[target.len] = '\0';
     return symlinkat(target_z, dir->parent, name) == 0 || fail(err, path, "making the link");
@@ -195,10 +186,8 @@ void sink_dir_init(struct sink_dir *dir, int root_fd, bool replace, const struct
 
 void sink_dir_release(struct sink_dir *dir)
 {
-    if (dir->parent >= 0)
-        close(dir->parent);
-    if (dir->file >= 0)
-        close(dir->file);
+    fsx_close(dir->parent);
+    fsx_close(dir->file);
     buf_release(&dir->parent_path);
     buf_release(&dir->file_path);
 }

@@ -111,28 +111,29 @@ bool source_watch_paths(
     return !source->local || source->ops->watch(source, arena, out, out_n, err);
 }
 
-bool source_export(struct source *source, struct source_ident ident, int dir_fd,
+/* export_into: the folder; from NULL: all of the tree. */
+static bool export_into(struct source *source, const struct source_ident *from, struct source_ident to, int dir_fd,
     const struct source_export_options *options, struct err *err)
 {
     struct sink_dir dir;
-    if (!ident_check(source, ident, err))
+    if ((from != NULL && !ident_check(source, *from, err)) || !ident_check(source, to, err))
         return false;
-    sink_dir_init(&dir, dir_fd, false, options);
-    bool good = source->ops->walk(source, NULL, ident, &dir.sink, err);
+    sink_dir_init(&dir, dir_fd, from != NULL, options);
+    bool good = source->ops->walk(source, from, to, &dir.sink, err);
     sink_dir_release(&dir);
     return good;
+}
+
+bool source_export(struct source *source, struct source_ident ident, int dir_fd,
+    const struct source_export_options *options, struct err *err)
+{
+    return export_into(source, NULL, ident, dir_fd, options, err);
 }
 
 bool source_export_changed(struct source *source, struct source_ident from, struct source_ident to, int dir_fd,
     const struct source_export_options *options, struct err *err)
 {
-    struct sink_dir dir;
-    if (!ident_check(source, from, err) || !ident_check(source, to, err))
-        return false;
-    sink_dir_init(&dir, dir_fd, true, options);
-    bool good = source->ops->walk(source, &from, to, &dir.sink, err);
-    sink_dir_release(&dir);
-    return good;
+    return export_into(source, &from, to, dir_fd, options, err);
 }
 
 bool source_export_tar(struct source *source, struct source_ident ident, const struct source_tar *out,
@@ -162,9 +163,7 @@ static struct str text_clean(struct arena *arena, struct str raw, size_t max, bo
             buf_add_z(&text, "\xef\xbf\xbd");
         rest = str_sub(rest, len > 0 ? len : 1, rest.len);
     }
-    struct str out = str_dup(arena, buf_str(&text));
-    buf_release(&text);
-    return out;
+    return buf_move(&text, arena);
 }
 
 struct str source_text(struct arena *arena, struct str raw, size_t max)
@@ -277,6 +276,5 @@ void workflows_give(struct workflows_list *list, struct source_workflows *out)
         qsort(list->files, list->n_files, sizeof *list->files, file_compare);
     out->files = list->files;
     out->n_files = list->n_files;
-    out->fault = str_dup(list->arena, buf_str(&list->faults));
-    buf_release(&list->faults);
+    out->fault = buf_move(&list->faults, list->arena);
 }

@@ -122,8 +122,7 @@ static const struct fault_kind *fault_kind_find(const svn_error_t *fault)
     return NULL;
 }
 
-/* fault_text: the messages of the chain, outermost first, each once. */
-static void fault_text(const svn_error_t *fault, char *out, size_t size)
+void svn_fault_text(const svn_error_t *fault, char *out, size_t size)
 {
     struct buf text;
     char message[TEXT_BYTES_MAX], scratch[TEXT_BYTES_MAX], last[TEXT_BYTES_MAX] = "";
@@ -169,7 +168,7 @@ bool svn_fail(const struct svn_source *svn, svn_error_t *fault, struct err *err,
     va_start(args, what);
     vsnprintf(doing, sizeof doing, what, args);
     va_end(args);
-    fault_text(fault, text, sizeof text);
+    svn_fault_text(fault, text, sizeof text);
     const struct fault_kind *kind = fault_kind_find(fault);
     bool denied = status_occurs(fault, is_denied), system = status_occurs(fault, is_memory_or_disk);
     svn_error_clear(fault);
@@ -270,7 +269,6 @@ static bool place_fault(const char *path, struct err *err)
 /* local_open: `path` is canonical and may lead below the repository's root. */
 static bool local_open(struct svn_source *svn, const char *path, struct err *err)
 {
-    svn_repos_t *repos;
     const char *uuid;
     const char *root = svn_repos_find_root_path(path, svn->pool);
     svn->base.place = str_of(path);
@@ -280,9 +278,9 @@ static bool local_open(struct svn_source *svn, const char *path, struct err *err
     const char *below = svn_dirent_skip_ancestor(root, path);
     svn->root = below != NULL ? below : "";
     apr_pool_t *scratch = svn_pool_create(svn->pool);
-    svn_error_t *fault = svn_repos_open3(&repos, root, NULL, svn->pool, scratch);
+    svn_error_t *fault = svn_repos_open3(&svn->repos, root, NULL, svn->pool, scratch);
     if (fault == NULL) {
-        svn->fs = svn_repos_fs(repos);
+        svn->fs = svn_repos_fs(svn->repos);
         fault = svn_fs_get_uuid(svn->fs, &uuid, svn->pool);
     }
     svn_revnum_t youngest = 0;

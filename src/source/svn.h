@@ -31,6 +31,7 @@ struct svn_source {
     struct source base;
     apr_pool_t *pool;          /* has an allocator of its own: no lock is shared with other sources */
     const char *root;          /* "": the archive's root is the repository's; else a path in it, "trunk/part" */
+    svn_repos_t *repos;        /* local */
     svn_fs_t *fs;              /* local */
     const char *url;           /* served */
     svn_ra_session_t *session; /* served; NULL after a failure: opened again by the next call */
@@ -52,6 +53,14 @@ void svn_close(struct source *source);
 bool svn_fail(const struct svn_source *svn, svn_error_t *fault, struct err *err, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 bool svn_is_lost(const svn_error_t *fault); /* the connection is gone */
+
+/* svn_session: opens the session of a served repository unless it is open; svn_session_end: after a call; a session
+ * whose connection is lost isn't used again. */
+svn_error_t *svn_session(struct svn_source *svn);
+svn_error_t *svn_session_end(struct svn_source *svn, svn_error_t *fault);
+
+/* svn_fault_text: the messages of a chain of errors, outermost first, each once. */
+void svn_fault_text(const svn_error_t *fault, char *out, size_t size);
 
 /* svn_describe: author, message, time and cause from the revision's properties. */
 void svn_describe(struct arena *arena, apr_hash_t *props, int64_t rev, struct source_revision *out);

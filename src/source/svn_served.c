@@ -15,7 +15,7 @@
 
 #define CHUNK ((size_t)64 << 10)
 
-static svn_error_t *session_open(struct svn_source *svn)
+svn_error_t *svn_session(struct svn_source *svn)
 {
     svn_ra_callbacks2_t *callbacks;
     svn_auth_baton_t *auth;
@@ -39,8 +39,7 @@ static svn_error_t *session_open(struct svn_source *svn)
     return SVN_NO_ERROR;
 }
 
-/* session_end: after a call; a session whose connection is lost isn't used again. */
-static svn_error_t *session_end(struct svn_source *svn, svn_error_t *fault)
+svn_error_t *svn_session_end(struct svn_source *svn, svn_error_t *fault)
 {
     if (fault != NULL && svn_is_lost(fault))
         svn->session = NULL;
@@ -53,10 +52,10 @@ static bool served_youngest(struct source *source, struct arena *arena, struct s
     svn_revnum_t youngest = 0;
     apr_pool_t *pool = svn_pool_create(svn->pool);
     (void)arena;
-    svn_error_t *fault = session_open(svn);
+    svn_error_t *fault = svn_session(svn);
     if (fault == NULL)
         fault = svn_ra_get_latest_revnum(svn->session, &youngest, pool);
-    fault = session_end(svn, fault);
+    fault = svn_session_end(svn, fault);
     svn_pool_destroy(pool);
     if (fault != NULL)
         return svn_fail(svn, fault, err, "reading the youngest revision");
@@ -116,7 +115,8 @@ static void change_take(
         }
         changes_add(listing->changes, row);
     }
-    if ((kind == SOURCE_DELETED || kind == SOURCE_REPLACED) && may_be_folder)
+    /* of a replaced path the server names the new kind only */
+    if (kind == SOURCE_REPLACED || (kind == SOURCE_DELETED && may_be_folder))
         folder_later(listing, path, SOURCE_DELETED, rev - 1);
     if (change->copyfrom_path != NULL && may_be_folder)
         folder_later(listing, path, SOURCE_ADDED, rev);
@@ -179,7 +179,7 @@ static svn_error_t *revision_read(
     struct listing listing = {
         .svn = svn, .changes = changes, .later = apr_array_make(pool, 4, sizeof(struct folder))
     };
-    SVN_ERR(session_open(svn));
+    SVN_ERR(svn_session(svn));
     SVN_ERR(svn_ra_rev_proplist(svn->session, rev, props, pool));
     if (rev == 0)
         return SVN_NO_ERROR;
@@ -205,7 +205,7 @@ static bool served_revision(
     struct source_revision revision;
     apr_hash_t *props = NULL;
     apr_pool_t *pool = svn_pool_create(svn->pool);
-    svn_error_t *fault = session_end(svn, revision_read(svn, (svn_revnum_t)ident.rev, &changes, &props, pool));
+    svn_error_t *fault = svn_session_end(svn, revision_read(svn, (svn_revnum_t)ident.rev, &changes, &props, pool));
     if (fault == NULL) {
         svn_describe(arena, props, ident.rev, &revision);
         changes_give(&changes, &revision);
@@ -217,24 +217,24 @@ static bool served_revision(
     return true;
 }
 
-/* --- trees: what differs, told by the server through an editor that only takes notes --- */
+/* --- trees: what differs, told by the server through an editor that only takes differences --- */
 
-struct note {
+struct difference {
     const char *path;
-    enum { NOTE_GONE, NOTE_FOLDER, NOTE_FILE } kind;
+    enum { DIFFERS_GONE, DIFFERS_FOLDER, DIFFERS_FILE } kind;
 };
 
-struct notes {
-    apr_array_header_t *items; /* of struct note */
+struct differences {
+    apr_array_header_t *items; /* of struct difference */
     const char *node;          /* the file that is open */
     bool differs;
 };
 
-static void note_take(struct notes *notes, const char *path, int kind)
+static void difference_add(struct differences *differences, const char *path, int kind)
 {
-    struct note *note = apr_array_push(notes->items);
-    *note = (struct note){ .path = apr_pstrdup(notes->items->pool, path) };
-    note->kind = kind == NOTE_GONE ? NOTE_GONE : kind == NOTE_FOLDER ? NOTE_FOLDER : NOTE_FILE;
+    struct difference *difference = apr_array_push(differences->items);
+    *difference = (struct difference){ .path = apr_pstrdup(differences->items->pool, path) };
+    difference->kind = kind == DIFFERS_GONE ? DIFFERS_GONE : kind == DIFFERS_FOLDER ? DIFFERS_FOLDER : DIFFERS_FILE;
 }
 
 static svn_error_t *edit_root(void *context, svn_revnum_t base, apr_pool_t *pool, void **out)
@@ -247,7 +247,7 @@ static svn_error_t *edit_root(void *context, svn_revnum_t base, apr_pool_t *pool
 static svn_error_t *edit_delete(const char *path, svn_revnum_t rev, void *parent, apr_pool_t *pool)
 {
     (void)rev, (void)pool;
-    note_take(parent, path, NOTE_GONE);
+    difference_add(parent, path, DIFFERS_GONE);
     return SVN_NO_ERROR;
 }
 
@@ -255,7 +255,7 @@ static svn_error_t *edit_add_folder(
     const char *path, void *parent, const char *from, svn_revnum_t rev, apr_pool_t *pool, void **out)
 {
     (void)from, (void)rev, (void)pool;
-    note_take(parent, path, NOTE_FOLDER);
+    difference_add(parent, path, DIFFERS_FOLDER);
     *out = parent;
     return SVN_NO_ERROR;
 }
@@ -267,11 +267,11 @@ static svn_error_t *edit_open_folder(const char *path, void *parent, svn_revnum_
     return SVN_NO_ERROR;
 }
 
-static svn_error_t *edit_file(struct notes *notes, const char *path, bool added, void **out)
+static svn_error_t *edit_file(struct differences *differences, const char *path, bool added, void **out)
 {
-    notes->node = apr_pstrdup(notes->items->pool, path);
-    notes->differs = added;
-    *out = notes;
+    differences->node = apr_pstrdup(differences->items->pool, path);
+    differences->differs = added;
+    *out = differences;
     return SVN_NO_ERROR;
 }
 
@@ -291,9 +291,9 @@ static svn_error_t *edit_open_file(const char *path, void *parent, svn_revnum_t 
 static svn_error_t *edit_text(
     void *file, const char *checksum, apr_pool_t *pool, svn_txdelta_window_handler_t *handler, void **out)
 {
-    struct notes *notes = file;
+    struct differences *differences = file;
     (void)checksum, (void)pool;
-    notes->differs = true;
+    differences->differs = true;
     *handler = svn_delta_noop_window_handler;
     *out = NULL;
     return SVN_NO_ERROR;
@@ -301,24 +301,24 @@ static svn_error_t *edit_text(
 
 static svn_error_t *edit_prop(void *file, const char *name, const svn_string_t *value, apr_pool_t *pool)
 {
-    struct notes *notes = file;
+    struct differences *differences = file;
     (void)value, (void)pool;
     if (strcmp(name, SVN_PROP_SPECIAL) == 0 || strcmp(name, SVN_PROP_EXECUTABLE) == 0)
-        notes->differs = true;
+        differences->differs = true;
     return SVN_NO_ERROR;
 }
 
 static svn_error_t *edit_close_file(void *file, const char *checksum, apr_pool_t *pool)
 {
-    struct notes *notes = file;
+    struct differences *differences = file;
     (void)checksum, (void)pool;
-    if (notes->differs)
-        note_take(notes, notes->node, NOTE_FILE);
+    if (differences->differs)
+        difference_add(differences, differences->node, DIFFERS_FILE);
     return SVN_NO_ERROR;
 }
 
-static svn_error_t *notes_collect(
-    struct svn_source *svn, struct notes *notes, const struct source_ident *from, svn_revnum_t to, apr_pool_t *pool)
+static svn_error_t *differences_collect(struct svn_source *svn, struct differences *differences,
+    const struct source_ident *from, svn_revnum_t to, apr_pool_t *pool)
 {
     svn_delta_editor_t *editor = svn_delta_default_editor(pool);
     const svn_ra_reporter3_t *reporter;
@@ -332,8 +332,8 @@ static svn_error_t *notes_collect(
     editor->apply_textdelta = edit_text;
     editor->change_file_prop = edit_prop;
     editor->close_file = edit_close_file;
-    SVN_ERR(svn_ra_do_diff3(
-        svn->session, &reporter, &report, to, "", svn_depth_infinity, TRUE, FALSE, svn->url, editor, notes, pool));
+    SVN_ERR(svn_ra_do_diff3(svn->session, &reporter, &report, to, "", svn_depth_infinity, TRUE, FALSE, svn->url, editor,
+        differences, pool));
     svn_revnum_t base = from != NULL ? (svn_revnum_t)from->rev : to;
     SVN_ERR(reporter->set_path(report, "", base, svn_depth_infinity, from == NULL, NULL, pool));
     return reporter->finish_report(report, pool);
@@ -413,23 +413,24 @@ static svn_error_t *file_out(struct walk *walk, const char *path, svn_revnum_t r
     return sink_end(walk->sink, walk->err) ? SVN_NO_ERROR : walk_stop(walk);
 }
 
-static int note_compare(const void *a, const void *b)
+static int difference_compare(const void *a, const void *b)
 {
-    const struct note *x = a, *y = b;
+    const struct difference *x = a, *y = b;
     int order = svn_path_compare_paths(x->path, y->path); /* folders before what is in them, as a local walk goes */
     return order != 0 ? order : (int)x->kind - (int)y->kind;
 }
 
-static svn_error_t *notes_out(struct walk *walk, const struct notes *notes, svn_revnum_t rev, apr_pool_t *pool)
+static svn_error_t *differences_write(
+    struct walk *walk, const struct differences *differences, svn_revnum_t rev, apr_pool_t *pool)
 {
     apr_pool_t *each = svn_pool_create(pool);
-    const struct note *items = (const struct note *)notes->items->elts;
-    for (int i = 0; i < notes->items->nelts; i++) {
+    const struct difference *items = (const struct difference *)differences->items->elts;
+    for (int i = 0; i < differences->items->nelts; i++) {
         bool good = true;
         svn_pool_clear(each);
-        if (items[i].kind == NOTE_GONE)
+        if (items[i].kind == DIFFERS_GONE)
             good = sink_remove(walk->sink, str_of(items[i].path), walk->err);
-        else if (items[i].kind == NOTE_FOLDER)
+        else if (items[i].kind == DIFFERS_FOLDER)
             good = sink_folder(walk->sink, str_of(items[i].path), walk->err);
         else
             SVN_ERR(file_out(walk, items[i].path, rev, each));
@@ -442,26 +443,26 @@ static svn_error_t *notes_out(struct walk *walk, const struct notes *notes, svn_
 static svn_error_t *walk_run(struct walk *walk, const struct source_ident *from, svn_revnum_t to, apr_pool_t *pool)
 {
     struct svn_source *svn = walk->svn;
-    struct notes notes = { .items = apr_array_make(pool, 100, sizeof(struct note)) };
+    struct differences differences = { .items = apr_array_make(pool, 100, sizeof(struct difference)) };
     svn_node_kind_t is, was = svn_node_none;
     apr_hash_t *props, *entries;
-    SVN_ERR(session_open(svn));
+    SVN_ERR(svn_session(svn));
     SVN_ERR(svn_ra_rev_proplist(svn->session, to, &props, pool));
     walk->sink->time_ms = svn_time(props);
     SVN_ERR(svn_ra_check_path(svn->session, "", to, &is, pool));
     if (from != NULL)
         SVN_ERR(svn_ra_check_path(svn->session, "", (svn_revnum_t)from->rev, &was, pool));
     if (is == svn_node_dir) {
-        SVN_ERR(notes_collect(svn, &notes, was == svn_node_dir ? from : NULL, to, pool));
+        SVN_ERR(differences_collect(svn, &differences, was == svn_node_dir ? from : NULL, to, pool));
     } else if (was == svn_node_dir) {
         SVN_ERR(
             svn_ra_get_dir2(svn->session, &entries, NULL, NULL, "", (svn_revnum_t)from->rev, SVN_DIRENT_KIND, pool));
         for (apr_hash_index_t *i = apr_hash_first(pool, entries); i != NULL; i = apr_hash_next(i))
-            note_take(&notes, apr_hash_this_key(i), NOTE_GONE);
+            difference_add(&differences, apr_hash_this_key(i), DIFFERS_GONE);
     }
-    if (notes.items->nelts > 1)
-        qsort(notes.items->elts, (size_t)notes.items->nelts, sizeof(struct note), note_compare);
-    return notes_out(walk, &notes, to, pool);
+    if (differences.items->nelts > 1)
+        qsort(differences.items->elts, (size_t)differences.items->nelts, sizeof(struct difference), difference_compare);
+    return differences_write(walk, &differences, to, pool);
 }
 
 static bool served_walk(
@@ -469,7 +470,7 @@ static bool served_walk(
 {
     struct walk walk = { .svn = svn_of(source), .sink = sink, .err = err };
     apr_pool_t *pool = svn_pool_create(walk.svn->pool);
-    svn_error_t *fault = session_end(walk.svn, walk_run(&walk, from, (svn_revnum_t)to.rev, pool));
+    svn_error_t *fault = svn_session_end(walk.svn, walk_run(&walk, from, (svn_revnum_t)to.rev, pool));
     svn_pool_destroy(pool);
     if (walk.stopped) {
         svn_error_clear(fault);
@@ -554,7 +555,7 @@ static svn_error_t *workflows_read(struct svn_source *svn, struct arena *arena, 
 {
     svn_dirent_t *folder;
     *out = (struct source_workflows){ .content = STR("-") };
-    SVN_ERR(session_open(svn));
+    SVN_ERR(svn_session(svn));
     SVN_ERR(svn_ra_stat(svn->session, WORKFLOWS_FOLDER, rev, &folder, pool));
     if (folder != NULL && svn->root[0] == '\0')
         out->content = str_fmt(arena, "r%ld", folder->created_rev);
@@ -577,7 +578,7 @@ static bool served_workflows(struct source *source, struct arena *arena, struct 
     apr_pool_t *pool = svn_pool_create(svn->pool);
     workflows_init(&list, arena);
     svn_error_t *fault =
-        session_end(svn, workflows_read(svn, arena, (svn_revnum_t)ident.rev, known, &found, &list, pool));
+        svn_session_end(svn, workflows_read(svn, arena, (svn_revnum_t)ident.rev, known, &found, &list, pool));
     workflows_give(&list, &found);
     svn_pool_destroy(pool);
     if (fault != NULL)
@@ -600,7 +601,7 @@ static svn_error_t *served_open(struct svn_source *svn, svn_node_kind_t *out_kin
 {
     const char *root, *uuid;
     svn_revnum_t youngest;
-    SVN_ERR(session_open(svn));
+    SVN_ERR(svn_session(svn));
     SVN_ERR(svn_ra_get_repos_root2(svn->session, &root, pool));
     SVN_ERR(svn_ra_get_uuid2(svn->session, &uuid, svn->pool));
     SVN_ERR(svn_ra_get_latest_revnum(svn->session, &youngest, pool));

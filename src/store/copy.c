@@ -7,8 +7,6 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "store_sql.h"
-
 struct copying {
     struct copy_target *to;
     const struct copy_progress *progress;
@@ -25,6 +23,17 @@ static bool row_wanted(const struct copying *c, const struct copy_cell *cells)
     return strcmp(sql_tables[c->table].name, "meta") != 0 ||
            (!str_eqz(cells[0].bytes, "place") && !str_eqz(cells[0].bytes, "key_place") &&
                !str_eqz(cells[0].bytes, "token_salt"));
+}
+
+void copy_cells(struct query *q, const char *types, struct copy_cell out[COPY_COLUMNS_MAX])
+{
+    for (int i = 0; types[i]; i++) {
+        out[i] = (struct copy_cell){ .null = q->ops->null(q) };
+        if (types[i] == 'i')
+            out[i].number = next_i64(q);
+        else
+            out[i].bytes = next_view(q);
+    }
 }
 
 static bool row_take(void *owner, const struct copy_cell *cells, struct err *err)

@@ -1,7 +1,7 @@
 /* copy: a whole store into another one, whatever keeps either; private to store.
  *
  * A source gives the rows of one table after the other, a target takes them; tables are those of the generated lists
- * (sql_tables, pg_tables), which name the same tables in the same order. A target is no store until its finish (a
+ * (sql_tables). A target is no store until its finish (a
  * database) or its settle (a file) has returned true: whoever closes it before leaves no rows behind. */
 #ifndef WEIR_STORE_COPY_H
 #define WEIR_STORE_COPY_H
@@ -9,6 +9,7 @@
 #include "store/blobs/blobs.h"
 #include "store/chain.h"
 #include "store/logs/logs.h"
+#include "store/query.h"
 
 enum { COPY_COLUMNS_MAX = 20 };
 
@@ -17,6 +18,9 @@ struct copy_cell { /* by the column's letter a number or bytes */
     int64_t number;
     struct str bytes; /* good until the row was taken */
 };
+
+/* of the row that a query is at; types: as in struct sql_table */
+void copy_cells(struct query *q, const char *types, struct copy_cell out[COPY_COLUMNS_MAX]);
 
 struct copy_target {
     bool (*put)(struct copy_target *to, size_t table, const struct copy_cell *cells, struct err *err);

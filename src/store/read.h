@@ -127,6 +127,27 @@ bool reader_revisions(struct reader *reader, struct arena *arena, int64_t lane, 
 bool reader_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err);
 bool reader_schedules(
     struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err);
+/* reader_changeset, reader_changeset_find (by CSID; 0: none): as the engine's loads. */
+bool reader_changeset(
+    struct reader *reader, struct arena *arena, int64_t task, struct changeset *out, bool *out_found, struct err *err);
+bool reader_changeset_find(
+    struct reader *reader, struct str tenant, struct str csid, int64_t *out_task, struct err *err);
+struct changeset_view {         /* a change set in a list, with its task */
+    struct changeset changeset; /* without `files` and `removed`, which may be long */
+    struct task task;
+    struct str lane_name;
+};
+struct changeset_filter {
+    struct str tenant;
+    unsigned states;        /* bits 1 << state; 0: all */
+    int64_t lane;           /* 0: any */
+    enum movetype movetype; /* MOVE_NONE: any */
+    int64_t before;         /* cursor: tasks below; 0: from the newest */
+    size_t limit;
+};
+/* reader_changesets: newest first, in steps, as reader_tasks. */
+bool reader_changesets(struct reader *reader, struct arena *arena, const struct changeset_filter *filter,
+    struct changeset_view **out, size_t *out_n, int64_t *out_next, struct err *err);
 /* reader_present: can the store be asked now? A connection that has ended is made anew; one whose network is gone isn't
  * noticed here. */
 bool reader_present(struct reader *reader);

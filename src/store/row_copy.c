@@ -29,6 +29,7 @@ static const int64_t *numbers_copy(struct arena *arena, const int64_t *numbers, 
 #define COPY_maybe(member)
 #define COPY_archive_kind(member)
 #define COPY_revision_state(member)
+#define COPY_movetype(member)
 #define COPY_state(member)
 #define COPY_bytes(member)
 #define COPY_hash(member)

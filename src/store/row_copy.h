@@ -18,7 +18,9 @@
     T(archive, archive) \
     T(revision, revision) \
     T(latest, latest) \
-    T(schedule, schedule)
+    T(schedule, schedule) \
+    T(changeset, changeset) \
+    T(changeset_file, changeset_file)
 #define ROW_COPY_FUNCTION(table, type) void row_copy_##table(struct arena *arena, struct type *row);
 ROW_COPIES(ROW_COPY_FUNCTION)
 

@@ -71,6 +71,7 @@ static inline void poll_seq_unpack(int64_t stored, struct attempt *out)
 #define ROW_PUT_negated(member) PUT_NUMBER(-row->member);
 #define ROW_PUT_archive_kind(member) PUT_NUMBER(row->member);
 #define ROW_PUT_revision_state(member) PUT_NUMBER(row->member);
+#define ROW_PUT_movetype(member) PUT_NUMBER(row->member);
 #define ROW_PUT_poll_seq(member) PUT_NUMBER(poll_seq_pack(row));
 #define ROW_PUT_text(member) PUT_TEXT(row->member);
 #define ROW_PUT_state(member) PUT_TEXT(state_text(row->member));
@@ -106,6 +107,7 @@ static inline bool row_head_same(const struct store_head *a, const struct store_
 #define ROW_LETTER_negated "i"
 #define ROW_LETTER_archive_kind "i"
 #define ROW_LETTER_revision_state "i"
+#define ROW_LETTER_movetype "i"
 #define ROW_LETTER_poll_seq "i"
 #define ROW_LETTER_text "t"
 #define ROW_LETTER_state "t"
@@ -161,6 +163,9 @@ static inline bool row_rest(struct str view, struct arena *arena, struct task *o
 #define ROW_GET_revision_state(member) \
     ROW_GET_number(member) \
     ok &= row->member > REVISION_NONE && row->member < REVISION_STATE_COUNT;
+#define ROW_GET_movetype(member) \
+    ROW_GET_number(member) \
+    ok &= row->member > MOVE_NONE && row->member < MOVE_COUNT;
 #define ROW_GET_poll_seq(member) poll_seq_unpack(GET_NUMBER(), row);
 #define ROW_GET_text(member) row->member = GET_TEXT();
 #define ROW_GET_blob(member) row->member = GET_TEXT();

@@ -48,7 +48,7 @@ static bool shared_secret(const struct store_config *config, uint8_t out[STORE_S
     sodium_bin2hex(hex, sizeof hex, fresh, sizeof fresh);
     arg_text(&args, str_of(hex));
     bool ok = chain_key_load(config->data_dir, key, err) && bytes_open(&conn, config->url, err) &&
-              bytes_ask(&conn, PG_token_salt, &args, &result, err);
+              bytes_ask(&conn, SQL_token_salt, &args, &result, err);
     if (ok) {
         struct str salt = cell_view(result, 0, 0); /* the first server's */
         crypto_generichash(out, STORE_SECRET_BYTES, (const unsigned char *)salt.ptr, salt.len, key, sizeof key);

@@ -127,6 +127,10 @@ struct changes {
     ARRAY(struct latest) latest;            /* upsert by lane, name, variant */
     ARRAY(struct schedule) schedules;       /* upsert by lane, task, cron, timezone */
     ARRAY(struct schedule) schedules_remove;
+    ARRAY(const struct changeset *) changesets; /* upsert by task; on a shared store wide turns only, as the next two */
+    ARRAY(struct changeset_file) changeset_files_add;
+    /* by lane, applied, path, rank: those that there are, before changeset_files_add */
+    ARRAY(struct changeset_file) changeset_files_remove;
     const struct wall_known *clock; /* upsert; NULL: as it is */
     struct store_head head;         /* after the turn; head.hash is filled in by the store */
     struct store_head *out_head;    /* what the head has become */
@@ -296,11 +300,31 @@ struct store_ops {
         struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
         struct err *err); /* the first n ids above `after` */
+    bool (*load_changeset)(struct store *store, struct arena *arena, int64_t task, struct changeset *out,
+        bool *out_found, struct err *err);
+    /* The change set of this CSID, and the newest of this content; 0: none. */
+    bool (*changeset_find)(struct store *store, struct str tenant, struct str csid, int64_t *out_task, struct err *err);
+    bool (*changeset_of_hash)(
+        struct store *store, struct str tenant, const uint8_t hash[32], int64_t *out_task, struct err *err);
+    /* Of the rows of (lane, applied, path) the nearest to that rank: after: above it, else below it. */
+    bool (*changeset_file_near)(struct store *store, struct arena *arena, int64_t lane, bool applied, struct str path,
+        int64_t rank, bool after, struct changeset_file *out, bool *out_found, struct err *err);
     int64_t (*size_bytes)(struct store *store);
+};
+
+struct query;
+struct arg;
+struct sql { /* how a connection to a database is asked (store/query.h); private to store */
+    const struct query_ops *ops;
+    bool (*ask)(struct query *q, const struct arg *args, size_t n, struct err *err);
+    bool (*begin)(void *on, struct err *err); /* a snapshot for several statements; NULL: the caller has one */
+    void (*end)(void *on);
+    void *on;
 };
 
 struct store {
     const struct store_ops *ops;
+    struct sql sql; /* of a store that is a database */
     int64_t commit; /* the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
     bool narrows;   /* turns may be narrow */
@@ -314,6 +338,7 @@ struct store {
 enum { STORE_WEAK_POWER = 1, STORE_WEAK_PAGES = 2, STORE_WEAK_FAILOVER = 4 };
 const char *store_weakness(unsigned one);
 
+struct store_head store_head_first(void); /* of a store that is made */
 /* store_head_renew: another incarnation. What was given out since the moment to which the store went back isn't known:
  * executors' numbers go on somewhere else, so that nobody is taken for an executor of that time. */
 void store_head_renew(struct store_head *head);

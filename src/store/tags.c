@@ -223,6 +223,8 @@ ROWS_TAGGER(archive, archive, **, , row->lane, 0)
 ROWS_TAGGER(revision, revision, *, &, row->lane, row->rev)
 ROWS_TAGGER(latest, latest, *, &, 0, 0)
 ROWS_TAGGER(schedule, schedule, *, &, 0, 0)
+ROWS_TAGGER(changeset, changeset, **, , row->task, 0)
+ROWS_TAGGER(changeset_file, changeset_file, *, &, 0, 0)
 
 static void ids_tag(struct packing *p, enum tag_table table, const int64_t *ids, size_t n)
 {
@@ -297,6 +299,13 @@ static void archives_tag(struct packing *p, const struct changes *c)
     tags_schedule(p, TAG_PUT, c->schedules.at, c->schedules.n);
 }
 
+static void changesets_tag(struct packing *p, const struct changes *c)
+{
+    tags_changeset(p, TAG_PUT, c->changesets.at, c->changesets.n);
+    tags_changeset_file(p, TAG_REMOVE, c->changeset_files_remove.at, c->changeset_files_remove.n);
+    tags_changeset_file(p, TAG_PUT, c->changeset_files_add.at, c->changeset_files_add.n);
+}
+
 static void rests_begin(struct tagger *t, size_t n)
 {
     t->n_rests = 0;
@@ -340,6 +349,7 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
         tags_unique_key(&p, TAG_REMOVE_SAME, c->unique_remove.at, c->unique_remove.n);
     site_tag(&p, c);
     archives_tag(&p, c);
+    changesets_tag(&p, c);
 }
 
 /* Not executors: their rows are written with every beat, and what is under their tag changes with an event each time.
@@ -351,7 +361,7 @@ bool changes_tagged(const struct changes *c)
         c->attempts_new.n, c->attempts_changed.n, c->attempts_remove.n, c->outputs.n, c->log_tails.n, c->log_seals.n,
         c->log_seals_remove.n, c->results_remove.n, c->unique_add.n, c->unique_remove.n, c->tokens.n,
         c->executors_remove.n, c->tokens_remove.n, c->site.n, c->archives.n, c->revisions.n, c->latest.n,
-        c->schedules.n, c->schedules_remove.n };
+        c->schedules.n, c->schedules_remove.n, c->changesets.n, c->changeset_files_add.n, c->changeset_files_remove.n };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (lists[i])
             return true;

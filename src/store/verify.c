@@ -27,12 +27,11 @@
 #include "store/cells.h"
 #include "store/pack.h"
 #include "store/verify_rows.h"
-#include "store_sql.h"
 
 enum { CLOCK_STEPS = 256, STEP_US = 25000 };
 
 struct verify {
-    const struct verify_source *source;
+    const struct sql *sql;
     const uint8_t *key;
     struct verify_report *report;
     const struct verify_wish *wish;
@@ -321,7 +320,7 @@ static bool small_compare(struct verify *v, struct err *err)
 {
     struct verify_small small = { 0 };
     arena_reset(&v->arena);
-    if (!v->source->small(v->source->owner, &v->arena, &small, err))
+    if (!verify_small_read(v->sql, &v->arena, &small, err))
         return false;
     for (size_t i = 0; i < small.n_lanes; i++)
         if (!lane_check(v, &small.lanes[i]))
@@ -381,12 +380,11 @@ static bool table_end(struct verify *v)
 /* One snapshot. *out_end: everything is walked and compared. */
 static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
 {
-    const struct verify_source *from = v->source;
     uint8_t seal[STORE_HASH_BYTES];
     enum verify_visit how;
     *out_end = false;
     v->deadline = clock_boot_us() + STEP_US;
-    if (!from->head(from->owner, &v->head, seal, err) || !from->turns(from->owner, v->seq, turn_visit, v, &how, err))
+    if (!ask_head(v->sql, &v->head, seal, err) || !verify_turns(v->sql, v->seq, turn_visit, v, &how, err))
         return false;
     if (how != VERIFY_ON)
         return how == VERIFY_STOP;
@@ -395,7 +393,7 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
         return false;
     while (v->table < TAG_COUNT) {
         table_begin(v);
-        if (!from->rows(from->owner, (size_t)(v->facts - sql_tables), v->rows.key, row_visit, v, &how, err) ||
+        if (!verify_table_rows(v->sql, (size_t)(v->facts - sql_tables), v->rows.key, row_visit, v, &how, err) ||
             how == VERIFY_FAULT)
             return false;
         if (how == VERIFY_STOP)
@@ -403,7 +401,7 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
         if (!table_end(v))
             return false;
     }
-    if (!v->ready_done && (!from->ready(from->owner, &v->ready, ready_visit, v, &how, err) || how == VERIFY_FAULT))
+    if (!v->ready_done && (!verify_readies(v->sql, &v->ready, ready_visit, v, &how, err) || how == VERIFY_FAULT))
         return false;
     if (how == VERIFY_STOP)
         return true;
@@ -425,13 +423,12 @@ static void progress_tell(const struct verify *v)
 
 static bool steps_run(struct verify *v, struct err *err)
 {
-    const struct verify_source *from = v->source;
     bool end = false;
     while (!end) {
-        if (!from->begin(from->owner, err))
+        if (!sql_begin(v->sql, err))
             return false;
         bool ok = step_in_snapshot(v, &end, err);
-        from->end(from->owner);
+        sql_end(v->sql);
         if (!ok)
             return false;
         progress_tell(v);
@@ -443,10 +440,10 @@ static bool steps_run(struct verify *v, struct err *err)
     return true;
 }
 
-bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
+bool verify_run(const struct sql *sql, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
     struct verify_report *out, struct err *err)
 {
-    struct verify v = { .source = source, .key = key, .report = out, .wish = wish };
+    struct verify v = { .sql = sql, .key = key, .report = out, .wish = wish };
     v.ready = (struct verify_ready){ INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, STATE_NONE, { 0 } };
     *out = (struct verify_report){ .ok = true };
     rows_known_init(&v.rows, key);

@@ -1,5 +1,4 @@
-/* verify: the walk of a history, whatever store keeps it; private to store. What the walk needs of a store is a
- * verify_source. */
+/* verify: the walk of a history, whatever store keeps it; private to store. */
 #ifndef WEIR_STORE_VERIFY_H
 #define WEIR_STORE_VERIFY_H
 
@@ -31,27 +30,21 @@ struct verify_ready { /* a row of `ready`, and of its task what it is made of; S
     struct str rest;
 };
 
-/* turns gives what is above `after` (an event), rows what is behind a key of a table of sql_tables, ascending, to
- * `visit` until it stops them; *out_how is its last word, VERIFY_ON: there was no more in this snapshot. False: could
- * not be read. */
-struct verify_source {
-    void *owner;
-    bool (*begin)(void *owner, struct err *err); /* a snapshot */
-    void (*end)(void *owner);
-    bool (*head)(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err);
-    bool (*turns)(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *),
-        void *visitor, enum verify_visit *out_how, struct err *err);
-    bool (*rows)(void *owner, size_t table, const struct copy_cell *key,
-        enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
-        struct err *err);
-    bool (*ready)(void *owner, const struct verify_ready *after,
-        enum verify_visit (*visit)(void *, const struct verify_ready *),
-        /* as rows; the visitor moves `after` on */
-        void *visitor, enum verify_visit *out_how, struct err *err);
-    bool (*small)(void *owner, struct arena *arena, struct verify_small *out, struct err *err);
-};
+/* verify_source.c: what the walk reads, in a snapshot. turns gives what is above `after` (an event), rows what is
+ * behind a key of a table of sql_tables, ready what is behind a row, ascending, to `visit` until it stops them; the
+ * visitor moves key and `after` on. *out_how is its last word, VERIFY_ON: there was no more in this snapshot. False:
+ * could not be read. */
+bool verify_turns(const struct sql *sql, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *),
+    void *visitor, enum verify_visit *out_how, struct err *err);
+bool verify_table_rows(const struct sql *sql, size_t table, const struct copy_cell *key,
+    enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
+    struct err *err);
+bool verify_readies(const struct sql *sql, const struct verify_ready *after,
+    enum verify_visit (*visit)(void *, const struct verify_ready *), void *visitor, enum verify_visit *out_how,
+    struct err *err);
+bool verify_small_read(const struct sql *sql, struct arena *arena, struct verify_small *out, struct err *err);
 
-bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
+bool verify_run(const struct sql *sql, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
     struct verify_report *out, struct err *err);
 /* verify_conclude: a store that could be read well enough to know that it is damaged is a report, not an error. */
 bool verify_conclude(bool ok, struct verify_report *out, struct err *err);

@@ -29,6 +29,45 @@ static void wait_a_moment(void)
     nanosleep(&t, NULL);
 }
 
+static bool log_rows_read(const struct sql *sql, int64_t task, int64_t grant, struct verify_log *out, size_t max,
+    size_t *out_n, struct err *err)
+{
+    struct query q;
+    enum query_step step;
+    *out_n = 0;
+    if (!ASK(&q, sql, SQL_verify_logs_after, err, NUM(task), NUM(grant), NUM(max)))
+        return false;
+    while ((step = query_next(&q, err)) == QUERY_ROW) {
+        struct task row = { 0 };
+        struct verify_log *log = &out[(*out_n)++];
+        *log = (struct verify_log){ .task = next_i64(&q) };
+        log->grant = next_i64(&q);
+        log->number = next_i64(&q);
+        log->bytes = next_i64(&q);
+        log->pruned =
+            task_unpack(next_view(&q), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
+        log->seal.bytes = next_i64(&q);
+        (void)row_bytes(next_view(&q), log->seal.hash, LOG_HASH_BYTES); /* none: it has no hash yet */
+    }
+    return step == QUERY_DONE;
+}
+
+static bool file_rows_read(const struct sql *sql, int64_t task, struct arena *arena, struct verify_files *out,
+    size_t max, size_t *out_n, struct err *err)
+{
+    struct query q;
+    enum query_step step;
+    *out_n = 0;
+    if (!ASK(&q, sql, SQL_verify_kept_after, err, NUM(task), NUM(max)))
+        return false;
+    while ((step = query_next(&q, err)) == QUERY_ROW) {
+        struct verify_files *files = &out[(*out_n)++];
+        files->task = next_i64(&q);
+        files->list = next_text(&q, arena);
+    }
+    return step == QUERY_DONE;
+}
+
 static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes,
     struct log_seal *out_seal, struct verify_report *out, struct err *err)
 {
@@ -78,7 +117,7 @@ static bool log_verify(
             break;
         *looks -= same;
         wait_a_moment();
-        if (!from->logs(from->owner, log.task, log.grant - 1, &log, 1, &n, err))
+        if (!log_rows_read(&from->sql, log.task, log.grant - 1, &log, 1, &n, err))
             return false;
     }
     out->logs += bytes > 0;
@@ -124,7 +163,7 @@ static bool list_is_old(const struct bytes_source *from, const struct verify_fil
     struct arena arena = { 0 };
     struct verify_files now = { 0 };
     size_t n = 0;
-    bool old = from->files(from->owner, files->task - 1, &arena, &now, 1, &n, err) &&
+    bool old = file_rows_read(&from->sql, files->task - 1, &arena, &now, 1, &n, err) &&
                (n == 0 || now.task != files->task || !str_eq(now.list, files->list));
     arena_release(&arena);
     return old;
@@ -164,7 +203,7 @@ static bool logs_verify_all(
     int looks = LOOKS;
     size_t n;
     for (;;) {
-        if (!from->logs(from->owner, task, grant, logs, PART_ROWS, &n, err))
+        if (!log_rows_read(&from->sql, task, grant, logs, PART_ROWS, &n, err))
             return false;
         for (size_t i = 0; i < n; i++)
             if (!log_verify(from, logs[i], &looks, out, err))
@@ -188,7 +227,7 @@ static bool files_verify_all(
     bool ok = true;
     while (ok && n > 0) {
         arena_reset(&arena);
-        ok = from->files(from->owner, task, &arena, files, PART_ROWS, &n, err);
+        ok = file_rows_read(&from->sql, task, &arena, files, PART_ROWS, &n, err);
         for (size_t i = 0; ok && i < n; i++)
             ok = files_verify(from, &files[i], out, err);
         task = ok && n > 0 ? files[n - 1].task : task;

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "store/blobs/blobs.h"
-#include "store/store.h"
+#include "store/query.h"
 
 /* An ended attempt. bytes: as reported, -1: not; seal: what its log was when it was sealed, seal.bytes -1: that isn't
  * noted. */
@@ -20,13 +20,10 @@ struct verify_files {
     struct str list;
 };
 
-/* Rows come in parts, ascending, each read for itself; *out_n 0: no more. Bytes are read without any snapshot. */
+/* Rows come in parts, each read for itself; bytes are read without any snapshot. */
 struct bytes_source {
+    struct sql sql;
     void *owner;
-    bool (*logs)(
-        void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err);
-    bool (*files)(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n,
-        struct err *err);
     /* log: all bytes that there are, log tail included, read through; 0: none. *out: those without the tail; their
      * hash, of a log whose seal is noted. ERR_corrupt: what is there can't be read. */
     bool (*log)(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err);

@@ -55,8 +55,9 @@ static const struct conf_setting settings[] = {
         "changesets.limits.files", CONF_COUNT, changesets.limits.files, .min = 1, .max = 10000000, .normal = "10000"),
     SETTING(
         "changesets.limits.meta", CONF_SIZE, changesets.limits.meta_bytes, .min = 1, .max = 1 << 30, .normal = "1MiB"),
+    /* a path is in the key of an index of PostgreSQL, which takes 2,704 bytes */
     SETTING(
-        "changesets.limits.path", CONF_COUNT, changesets.limits.path_bytes, .min = 1, .max = 4096, .normal = "1024"),
+        "changesets.limits.path", CONF_COUNT, changesets.limits.path_bytes, .min = 1, .max = 2048, .normal = "1024"),
     SETTING("changesets.limits.depth", CONF_COUNT, changesets.limits.depth, .min = 1, .max = 1024, .normal = "64"),
     SETTING("targets", CONF_NODE, targets, .shape = conf_shape_targets),
     SETTING("resque", CONF_NODE, resque, .shape = conf_shape_resque),
@@ -106,9 +107,7 @@ static struct str name_make(struct load *load, void (*make)(struct buf *, size_t
     struct buf name;
     buf_init(&name, 100);
     make(&name, i);
-    struct str out = str_dup(load->arena, buf_str(&name));
-    buf_release(&name);
-    return out;
+    return buf_move(&name, load->arena);
 }
 
 /* key_part: part `depth` of a dotted key; false past the last. */

@@ -9,6 +9,7 @@
 #define WEIR_TEXT_CONF_H
 
 #include "core/model.h"
+#include "text/changeset.h"
 #include "text/conf_tenants.h"
 #include "text/node.h"
 
@@ -86,10 +87,7 @@ struct conf {
         struct str base; /* default DATA/spool */
         struct conf_list approval;
         int64_t rollback_limit;
-        struct {
-            uint64_t unpacked_bytes, meta_bytes;
-            int64_t files, path_bytes, depth;
-        } limits;
+        struct changeset_limits limits;
     } changesets;
     const struct doc_node *targets, *resque, *screwdriver; /* checked for shape; NULL: none */
     int64_t history_ms;                                    /* retention; -1: for ever */

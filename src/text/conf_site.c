@@ -103,6 +103,14 @@ bool site_key_parse(struct str body, size_t key, struct arena *arena, struct sit
     return node != NULL && keys[key].set(&context, node, out);
 }
 
+bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out)
+{
+    struct site_conf site = { 0 };
+    bool good = site_key_parse(text, SITE_TENANTS, arena, &site);
+    *out = site.tenants;
+    return good;
+}
+
 bool site_fits(const struct site_conf *conf, size_t key)
 {
     struct arena arena = { 0 };

@@ -30,6 +30,9 @@ const char *site_key_name(size_t key);
 void site_key_write(struct buf *out, const struct site_conf *conf, size_t key);
 bool site_key_parse(struct str body, size_t key, struct arena *arena, struct site_conf *out);
 
+/* conf_tenants_parse: likewise, of the tenants alone. */
+bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out);
+
 /* site_of: of a server's whole configuration; what it doesn't name is silent. */
 void site_of(const struct conf *conf, struct site_conf *out);
 /* site_parse: a document with site keys and nothing else; false: the faults, all of them, are in diags. A key that is

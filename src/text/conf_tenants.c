@@ -15,7 +15,6 @@
 
 enum { TENANTS_MAX = 1000, LIMIT_MAX = 1000000 };
 #define COUNT_MAX ((int64_t)1 << 40)
-#define SITE_BYTES_MAX ((size_t)1 << 20)
 
 bool conf_semaphores_set(
     const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out)
@@ -146,23 +145,4 @@ void conf_tenants_write(struct buf *out, const struct conf_tenants *tenants)
         json_object_end(&json);
     }
     json_object_end(&json);
-}
-
-static const struct doc_node *site_node(struct str text, struct node_context *context)
-{
-    struct diag_file *file = ARENA_NEW(context->arena, struct diag_file);
-    struct diags *diags = ARENA_NEW(context->arena, struct diags);
-    *file = (struct diag_file){ STR("site.json"), str_dup(context->arena, text) };
-    diags->arena = context->arena;
-    context->file = file;
-    context->diags = diags;
-    return text.len <= SITE_BYTES_MAX ? node_parse(file, context->arena, diags) : NULL;
-}
-
-bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out)
-{
-    struct node_context context = { .arena = arena };
-    const struct doc_node *node = site_node(text, &context);
-    *out = (struct conf_tenants){ 0 };
-    return node != NULL && conf_tenants_set(&context, node, out);
 }

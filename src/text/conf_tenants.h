@@ -26,9 +26,8 @@ struct conf_tenants {
 };
 
 /* What the site's keys are kept as, so that servers which share a store can compare them: JSON, the same text for the
- * same values. conf_tenants_parse takes what the writer gave; false: it didn't give that. */
+ * same values. */
 void conf_semaphores_write(struct buf *out, const struct conf_semaphores *semaphores);
 void conf_tenants_write(struct buf *out, const struct conf_tenants *tenants);
-bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out);
 
 #endif

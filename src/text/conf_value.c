@@ -136,7 +136,7 @@ static bool list_set(const struct node_context *context, const struct conf_setti
     struct conf_list list;
     bool ok = node_strs(context, node, setting->key, &list.items, &list.n);
     for (size_t i = 0; ok && setting->check != NULL && i < list.n; i++)
-        ok = setting->check(context, node->kind == NODE_SEQUENCE ? node->items[i] : node, list.items[i]);
+        ok = setting->check(context, node_list_at(node, i), list.items[i]);
     if (ok)
         *out = list;
     return ok;
@@ -156,9 +156,8 @@ static bool label_add(const struct node_context *context, const struct doc_node 
     if (value.len == 0 || value.len > LABEL_BYTES_MAX)
         return node_fault(
             context, node, "the label '%.*s' needs a value of 1 to %d bytes", STR_ARG(name), LABEL_BYTES_MAX);
-    for (size_t i = 0; i < value.len; i++)
-        if ((unsigned char)value.ptr[i] < 0x20 || value.ptr[i] == 0x7f)
-            return node_fault(context, node, "the label '%.*s' has a control character in its value", STR_ARG(name));
+    if (str_has_control(value))
+        return node_fault(context, node, "the label '%.*s' has a control character in its value", STR_ARG(name));
     for (size_t i = 0; i < labels->n; i++)
         if (str_eq(labels->items[i].name, name))
             return node_fault(context, node, "the label '%.*s' is given twice", STR_ARG(name));
@@ -352,8 +351,7 @@ static bool is_bare(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!alnum && (c == '\0' || strchr(i > 0 ? "_./:@+=-" : "_./", c) == NULL))
+        if (!char_is_alnum(c) && (c == '\0' || strchr(i > 0 ? "_./:@+=-" : "_./", c) == NULL))
             return false;
     }
     return text.len > 0 && text.ptr[text.len - 1] != ':';
@@ -399,7 +397,5 @@ struct str conf_value_show(struct arena *arena, const struct doc_node *node)
     struct buf text;
     buf_init(&text, 16 * NODE_FILE_BYTES_MAX);
     value_show(&text, arena, node);
-    struct str out = str_dup(arena, buf_str(&text));
-    buf_release(&text);
-    return out;
+    return buf_move(&text, arena);
 }

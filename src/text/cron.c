@@ -67,11 +67,6 @@ static bool take(struct reader *r, char c)
     return true;
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
 static bool name_equal(struct str s, const char *name)
 {
     for (size_t i = 0; i < s.len; i++)
@@ -80,15 +75,22 @@ static bool name_equal(struct str s, const char *name)
     return s.len == 3;
 }
 
+/* number_read: up to four digits; false: none. */
+static bool number_read(struct reader *r, unsigned *out)
+{
+    size_t from = r->at;
+    for (*out = 0; r->at < r->end && char_is_digit(r->text.ptr[r->at]) && r->at - from < 4; r->at++)
+        *out = *out * 10 + (unsigned)(r->text.ptr[r->at] - '0');
+    return r->at > from;
+}
+
 /* value_read: a number or a name within the field's bounds. */
 static bool value_read(struct reader *r, unsigned *out)
 {
     size_t from = r->at;
-    unsigned n = 0;
-    while (r->at < r->end && r->text.ptr[r->at] >= '0' && r->text.ptr[r->at] <= '9' && r->at - from < 4)
-        n = n * 10 + (unsigned)(r->text.ptr[r->at++] - '0');
-    if (r->at == from) {
-        while (r->at < r->end && is_letter(r->text.ptr[r->at]))
+    unsigned n;
+    if (!number_read(r, &n)) {
+        while (r->at < r->end && char_is_letter(r->text.ptr[r->at]))
             r->at++;
         struct str word = str_sub(r->text, from, r->at);
         for (unsigned i = 0; i < r->spec->n_names; i++) {
@@ -126,12 +128,8 @@ static bool range_read(struct reader *r, unsigned *out_low, unsigned *out_high)
 static bool step_read(struct reader *r, unsigned *out)
 {
     size_t from = r->at;
-    unsigned n = 0;
-    while (r->at < r->end && r->text.ptr[r->at] >= '0' && r->text.ptr[r->at] <= '9' && r->at - from < 4)
-        n = n * 10 + (unsigned)(r->text.ptr[r->at++] - '0');
-    if (r->at == from || n < 1 || n > r->spec->max)
+    if (!number_read(r, out) || *out < 1 || *out > r->spec->max)
         return fault_at(r->fault, from, "the step of the %s must be from 1 to %u", r->spec->name, r->spec->max);
-    *out = n;
     return true;
 }
 
@@ -145,7 +143,7 @@ static bool item_read(struct reader *r, uint64_t *bits)
     if (take(r, '*') || take(r, '?')) {
         open = true;
     } else if (r->at < r->end && r->text.ptr[r->at] == 'H' &&
-               (r->at + 1 == r->end || !is_letter(r->text.ptr[r->at + 1]))) {
+               (r->at + 1 == r->end || !char_is_letter(r->text.ptr[r->at + 1]))) {
         hashed = open = true;
         high = r->spec->hash_max;
         r->at++;

@@ -40,11 +40,9 @@ __attribute__((format(printf, 2, 0))) static struct str text_make(struct arena *
     if (text.full && text.len == 0)
         buf_add_z(&text, "(the message is too long)");
     for (size_t i = 0; i < text.len; i++)
-        if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7f)
+        if (char_is_control(text.ptr[i]))
             text.ptr[i] = '?';
-    struct str out = str_dup(arena, buf_str(&text));
-    buf_release(&text);
-    return out;
+    return buf_move(&text, arena);
 }
 
 __attribute__((format(printf, 4, 0))) static void diag_add(
@@ -59,11 +57,17 @@ __attribute__((format(printf, 4, 0))) static void diag_add(
     *diag = (struct diag){ .place = place, .severity = severity, .message = text_make(diags->arena, fmt, args) };
 }
 
+bool diag_verror(struct diags *diags, struct diag_place place, const char *fmt, va_list args)
+{
+    diag_add(diags, place, DIAG_ERROR, fmt, args);
+    return false;
+}
+
 bool diag_error(struct diags *diags, struct diag_place place, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    diag_add(diags, place, DIAG_ERROR, fmt, args);
+    diag_verror(diags, place, fmt, args);
     va_end(args);
     return false;
 }

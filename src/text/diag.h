@@ -43,6 +43,8 @@ struct diags {
 /* diag_error, diag_warning: add one; both return false so that `return diag_error(...)` reads well. */
 bool diag_error(struct diags *diags, struct diag_place place, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+bool diag_verror(struct diags *diags, struct diag_place place, const char *fmt, va_list args)
+    __attribute__((format(printf, 3, 0)));
 bool diag_warning(struct diags *diags, struct diag_place place, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

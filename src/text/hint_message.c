@@ -36,29 +36,23 @@ static bool rev_is_word(struct str rev)
 {
     if (rev.len == 0 || rev.len > HINT_WORD_BYTES_MAX || rev.ptr[0] == '-')
         return false;
-    for (size_t i = 0; i < rev.len; i++) {
-        char c = rev.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
-                c == '/' || c == '-'))
+    for (size_t i = 0; i < rev.len; i++)
+        if (!char_is_alnum(rev.ptr[i]) && str_index(STR("_./-"), rev.ptr[i]) < 0)
             return false;
-    }
     return true;
 }
 
 /* rev_parse: a number from 1, or a word that isn't all digits. */
 static bool rev_parse(struct str rev, int64_t *out)
 {
-    bool digits = rev.len > 0;
-    for (size_t i = 0; i < rev.len; i++)
-        digits &= rev.ptr[i] >= '0' && rev.ptr[i] <= '9';
     *out = 0;
-    return digits ? str_to_i64(rev, out) && *out > 0 : rev_is_word(rev);
+    return str_is_digits(rev) ? str_to_i64(rev, out) && *out > 0 : rev_is_word(rev);
 }
 
 static bool word_is_commit(struct str word)
 {
     for (size_t i = 0; i < word.len; i++)
-        if (!((word.ptr[i] >= '0' && word.ptr[i] <= '9') || (word.ptr[i] >= 'a' && word.ptr[i] <= 'f')))
+        if (hex_digit(word.ptr[i]) < 0 || (word.ptr[i] >= 'A' && word.ptr[i] <= 'F'))
             return false;
     return word.len == 40 || word.len == 64;
 }

@@ -13,52 +13,12 @@
 /* What to do with a byte of a string: 0 copy, 'u' write \u00XX, MANY look at it as UTF-8, else write a backslash and
  * this letter. */
 #define MANY 1
-#define FOUR(c) [c] = MANY, [(c) + 1] = MANY, [(c) + 2] = MANY, [(c) + 3] = MANY
-#define ROW(c) FOUR(c), FOUR((c) + 4), FOUR((c) + 8), FOUR((c) + 12)
-static const unsigned char escape_of[256] = {
-    ['\b'] = 'b',
-    ['\t'] = 't',
-    ['\n'] = 'n',
-    ['\f'] = 'f',
-    ['\r'] = 'r',
-    ['"'] = '"',
-    ['\\'] = '\\',
-    [0x00] = 'u',
-    [0x01] = 'u',
-    [0x02] = 'u',
-    [0x03] = 'u',
-    [0x04] = 'u',
-    [0x05] = 'u',
-    [0x06] = 'u',
-    [0x07] = 'u',
-    [0x0b] = 'u',
-    [0x0e] = 'u',
-    [0x0f] = 'u',
-    [0x10] = 'u',
-    [0x11] = 'u',
-    [0x12] = 'u',
-    [0x13] = 'u',
-    [0x14] = 'u',
-    [0x15] = 'u',
-    [0x16] = 'u',
-    [0x17] = 'u',
-    [0x18] = 'u',
-    [0x19] = 'u',
-    [0x1a] = 'u',
-    [0x1b] = 'u',
-    [0x1c] = 'u',
-    [0x1d] = 'u',
-    [0x1e] = 'u',
-    [0x1f] = 'u',
-    ROW(0x80),
-    ROW(0x90),
-    ROW(0xa0),
-    ROW(0xb0),
-    ROW(0xc0),
-    ROW(0xd0),
-    ROW(0xe0),
-    ROW(0xf0),
-};
+#define FOUR(c, how) [c] = (how), [(c) + 1] = (how), [(c) + 2] = (how), [(c) + 3] = (how)
+#define ROW(c, how) FOUR(c, how), FOUR((c) + 4, how), FOUR((c) + 8, how), FOUR((c) + 12, how)
+static const unsigned char escape_of[256] = { FOUR(0x00, 'u'), FOUR(0x04, 'u'), ['\b'] = 'b', ['\t'] = 't',
+    ['\n'] = 'n', [0x0b] = 'u', ['\f'] = 'f', ['\r'] = 'r', [0x0e] = 'u', [0x0f] = 'u',
+    ROW(0x10, 'u'), ['"'] = '"', ['\\'] = '\\', ROW(0x80, MANY), ROW(0x90, MANY), ROW(0xa0, MANY), ROW(0xb0, MANY),
+    ROW(0xc0, MANY), ROW(0xd0, MANY), ROW(0xe0, MANY), ROW(0xf0, MANY) };
 
 struct json json_to(struct buf *out)
 {

@@ -34,15 +34,10 @@ static bool value_skim(struct scan *scan);
 static bool fault_at(struct scan *scan, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static bool fault_at(struct scan *scan, size_t at, const char *fmt, ...)
 {
-    struct buf message;
     va_list args;
-    buf_init(&message, 500);
     va_start(args, fmt);
-    buf_vaddf(&message, fmt, args);
+    diag_verror(scan->build.context.diags, diag_place_at(scan->build.context.file, at), fmt, args);
     va_end(args);
-    diag_error(
-        scan->build.context.diags, diag_place_at(scan->build.context.file, at), "%.*s", STR_ARG(buf_str(&message)));
-    buf_release(&message);
     return false;
 }
 
@@ -81,8 +76,6 @@ static bool expected(struct scan *scan, const char *what)
         return fault_at(scan, scan->at, "%s expected, not the end of the file", what);
     size_t none;
     struct str shown = str_sub(scan->text, scan->at, scan->at + utf8_length(scan->text, scan->at, &none));
-    if (c < 0x80)
-        shown = str_sub(scan->text, scan->at, scan->at + 1);
     fault_at(scan, scan->at, "%s expected, not '%.*s'", what, STR_ARG(shown));
     if (c == '\'')
         diag_suggest(diags, "JSON strings have double quotes");
@@ -199,9 +192,44 @@ static bool string_read(struct scan *scan, struct str *out)
 static size_t digits_count(struct str s, size_t from)
 {
     size_t n = 0;
-    while (from + n < s.len && s.ptr[from + n] >= '0' && s.ptr[from + n] <= '9')
+    while (from + n < s.len && char_is_digit(s.ptr[from + n]))
         n++;
     return n;
+}
+
+struct number {
+    size_t len, whole, exponent; /* bytes: of all of it, before the point, digits of the exponent */
+};
+
+/* number_scan: the longest JSON number at the beginning of s; len 0: there is none. */
+static struct number number_scan(struct str s)
+{
+    const struct number none = { 0 };
+    size_t at = s.len > 0 && s.ptr[0] == '-' ? 1 : 0, n = digits_count(s, at);
+    if (n == 0)
+        return none;
+    at += s.ptr[at] == '0' ? 1 : n;
+    struct number number = { .whole = at };
+    if (at < s.len && s.ptr[at] == '.') {
+        n = digits_count(s, at + 1);
+        if (n == 0)
+            return none;
+        at += 1 + n;
+    }
+    if (at < s.len && (s.ptr[at] == 'e' || s.ptr[at] == 'E')) {
+        size_t sign = at + 1 < s.len && (s.ptr[at + 1] == '+' || s.ptr[at + 1] == '-') ? 1 : 0;
+        number.exponent = digits_count(s, at + 1 + sign);
+        if (number.exponent == 0)
+            return none;
+        at += 1 + sign + number.exponent;
+    }
+    number.len = at;
+    return number;
+}
+
+bool text_is_json_number(struct str s)
+{
+    return s.len > 0 && number_scan(s).len == s.len;
 }
 
 /* number_fits: some reader can hold it: an int64, or a double. */
@@ -220,30 +248,11 @@ static bool number_fits(struct str number, size_t whole, size_t exponent)
     return !isinf(strtod(z, NULL));
 }
 
-/* number_length: of the longest JSON number at the beginning of s; 0: none, or, in a body, one that nothing can hold.
- */
+/* number_length: of the number at the beginning of s; 0: none, or, in a body, one that nothing can hold. */
 static size_t number_length(const struct scan *scan, struct str s)
 {
-    size_t at = s.len > 0 && s.ptr[0] == '-' ? 1 : 0, exponent = 0;
-    size_t n = digits_count(s, at);
-    if (n == 0)
-        return 0;
-    at += s.ptr[at] == '0' ? 1 : n;
-    size_t whole = at;
-    if (at < s.len && s.ptr[at] == '.') {
-        n = digits_count(s, at + 1);
-        if (n == 0)
-            return 0;
-        at += 1 + n;
-    }
-    if (at < s.len && (s.ptr[at] == 'e' || s.ptr[at] == 'E')) {
-        size_t sign = at + 1 < s.len && (s.ptr[at + 1] == '+' || s.ptr[at + 1] == '-') ? 1 : 0;
-        exponent = digits_count(s, at + 1 + sign);
-        if (exponent == 0)
-            return 0;
-        at += 1 + sign + exponent;
-    }
-    return !scan->body || number_fits(str_sub(s, 0, at), whole, exponent) ? at : 0;
+    struct number n = number_scan(s);
+    return !scan->body || n.len == 0 || number_fits(str_sub(s, 0, n.len), n.whole, n.exponent) ? n.len : 0;
 }
 
 static size_t word_length(const struct scan *scan, struct str s)
@@ -264,9 +273,7 @@ static bool plain_read(struct scan *scan, struct str *out)
     struct str rest = str_sub(scan->text, scan->at, scan->text.len);
     size_t n = word_length(scan, rest);
     char next = n < rest.len ? rest.ptr[n] : ' ';
-    bool goes_on = (next >= '0' && next <= '9') || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') ||
-                   next == '.' || next == '_';
-    if (n == 0 || goes_on)
+    if (n == 0 || char_is_alnum(next) || next == '.' || next == '_')
         return expected(scan, "a value");
     *out = str_sub(rest, 0, n);
     scan->at += n;
@@ -283,7 +290,7 @@ static bool key_read(struct scan *scan, struct str *out)
     size_t from = scan->at;
     if (!string_read(scan, out))
         return false;
-    if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
+    if (str_index(*out, '\0') >= 0)
         return fault_at(scan, from, "a key must not contain a NUL character");
     skip_blanks(scan);
     if (peek(scan) != ':')

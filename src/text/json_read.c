@@ -48,9 +48,7 @@ bool json_read_object(
     out->path = path;
     out->arena = arena;
     out->err = err;
-    out->n_asked = 0;
-    out->known = ARENA_ARRAY(arena, bool, value->n);
-    return true;
+    return node_read_begin(&out->keys, &(const struct node_context){ .arena = arena }, value, "");
 }
 
 struct str json_read_path(struct json_reader *reader, const char *key)
@@ -62,11 +60,11 @@ void json_read_end(struct json_reader *reader)
 {
     for (size_t i = 0; i < reader->value->n; i++) {
         struct str key = reader->value->pairs[i].key->text;
-        if (reader->known[i])
+        if (reader->keys.known[i])
             continue;
         struct str path = json_pointer_add(reader->arena, reader->path, key);
         err_item(reader->err, ERR_invalid, path, "unknown field '%.*s'", STR_ARG(key));
-        struct str near = str_closest(key, reader->asked, reader->n_asked);
+        struct str near = str_closest(key, reader->keys.asked, reader->keys.n_asked);
         struct err_item *item = err_item_last(reader->err);
         if (near.len > 0 && item != NULL && str_eq(item->path, path))
             item->suggestion = str_fmt(reader->arena, "did you mean '%.*s'?", STR_ARG(near));
@@ -75,16 +73,13 @@ void json_read_end(struct json_reader *reader)
 
 const struct doc_node *json_read_any(struct json_reader *reader, const char *key)
 {
-    struct str name = str_of(key);
-    if (reader->n_asked < sizeof reader->asked / sizeof reader->asked[0])
-        reader->asked[reader->n_asked++] = name;
-    for (size_t i = 0; i < reader->value->n; i++) {
-        if (!str_eq(reader->value->pairs[i].key->text, name))
-            continue;
-        reader->known[i] = true;
-        return node_is_null(reader->value->pairs[i].value) ? NULL : reader->value->pairs[i].value;
-    }
-    return NULL;
+    return node_read_any(&reader->keys, key);
+}
+
+bool json_read_need(struct json_reader *reader, const char *key, const char *more)
+{
+    return json_read_any(reader, key) != NULL ||
+           err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' is required%s", key, more);
 }
 
 static bool fault(struct json_reader *reader, const char *key, const struct doc_node *value, const char *wanted)
@@ -101,7 +96,7 @@ static bool string_read(struct json_reader *reader, const char *key, const char 
         return false;
     if (!node_is_text(value, out))
         return fault(reader, key, value, wanted);
-    if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
+    if (str_index(*out, '\0') >= 0)
         return err_item(
             reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must not contain a NUL character", key);
     return true;
@@ -142,28 +137,26 @@ bool json_read_bool(struct json_reader *reader, const char *key, bool *out)
     return node_is_bool(value, out) || fault(reader, key, value, "true or false");
 }
 
-bool json_read_time(struct json_reader *reader, const char *key, int64_t *out_ms)
+/* form_read: a string that `parse` understands. */
+static bool form_read(struct json_reader *reader, const char *key, const char *wanted,
+    bool (*parse)(struct str s, int64_t *out), int64_t *out)
 {
-    static const char wanted[] = "a time such as \"2026-11-15T05:46:00Z\" (RFC 3339)";
     struct str s;
     if (!string_read(reader, key, wanted, &s))
         return false;
-    if (!when_parse(s, out_ms))
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not \"%.*s\"", key,
-            wanted, STR_ARG(str_sub(s, 0, 64)));
-    return true;
+    return parse(s, out) || err_item(reader->err, ERR_invalid, json_read_path(reader, key),
+                                "'%s' must be %s, not \"%.*s\"", key, wanted, STR_ARG(str_sub(s, 0, 64)));
+}
+
+bool json_read_time(struct json_reader *reader, const char *key, int64_t *out_ms)
+{
+    return form_read(reader, key, "a time such as \"2026-11-15T05:46:00Z\" (RFC 3339)", when_parse, out_ms);
 }
 
 bool json_read_duration(struct json_reader *reader, const char *key, int64_t *out_ms)
 {
-    static const char wanted[] = "a duration with a unit, such as \"90s\", \"15m\", \"2h\" or \"7d\"";
-    struct str s;
-    if (!string_read(reader, key, wanted, &s))
-        return false;
-    if (!duration_parse(s, out_ms))
-        return err_item(reader->err, ERR_invalid, json_read_path(reader, key), "'%s' must be %s, not \"%.*s\"", key,
-            wanted, STR_ARG(str_sub(s, 0, 64)));
-    return true;
+    return form_read(
+        reader, key, "a duration with a unit, such as \"90s\", \"15m\", \"2h\" or \"7d\"", duration_parse, out_ms);
 }
 
 bool json_read_array(struct json_reader *reader, const char *key, size_t n_max, const struct doc_node **out)

@@ -25,9 +25,7 @@ struct json_reader {
     struct str path; /* JSON pointer of value, in arena */
     struct arena *arena;
     struct err *err;
-    bool *known;          /* by member of value */
-    struct str asked[96]; /* what the getters were called with, for suggestions */
-    size_t n_asked;
+    struct node_reader keys; /* which of them a getter asked for */
 };
 
 /* json_read_object: false (and a fault) when value isn't an object. */
@@ -37,6 +35,8 @@ void json_read_end(struct json_reader *reader); /* unknown fields become faults 
 
 /* NULL: absent (null counts as absent) */
 const struct doc_node *json_read_any(struct json_reader *reader, const char *key);
+/* json_read_need: is it there? If not, the fault "'KEY' is required" with what `more` adds to it. */
+bool json_read_need(struct json_reader *reader, const char *key, const char *more);
 /* UTF-8 without NUL; lives in arena */
 bool json_read_str(struct json_reader *reader, const char *key, size_t len_max, struct str *out);
 bool json_read_i64(struct json_reader *reader, const char *key, int64_t min, int64_t max, int64_t *out);

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/when.h"
+#include "text/diag.h"
 #include "text/json.h"
 
 enum { NESTING_MAX = 64 }; /* pointer_at: deeper documents are refused before */
@@ -30,12 +31,9 @@ static bool parse_fault(struct err *err, unsigned line, unsigned column, const c
 /* place_fault: a fault at byte `at`. */
 static bool place_fault(struct err *err, struct str bytes, size_t at, const char *text)
 {
-    struct str before = str_sub(bytes, 0, at);
-    unsigned line = 1;
-    for (size_t i = 0; i < at; i++)
-        line += before.ptr[i] == '\n';
-    size_t column = str_chars(str_sub(before, (size_t)(str_rindex(before, '\n') + 1), at)) + 1;
-    return parse_fault(err, line, (unsigned)column, text);
+    struct diag_file file = { .text = bytes };
+    struct diag_place place = diag_place_at(&file, at);
+    return parse_fault(err, place.line, place.column, text);
 }
 
 /* nul_check: jansson skips a NUL byte after a number or a word, so it must not get to see one. */
@@ -240,7 +238,5 @@ struct str json_text(struct arena *arena, const json_t *value, bool canonical)
     buf_init(&text, TEXT_BYTES_MAX);
     struct dump dump = { .json = json_to(&text), .arena = arena, .canonical = canonical };
     value_add(&dump, value);
-    struct str out = str_dup(arena, buf_str(&text));
-    buf_release(&text);
-    return out;
+    return buf_move(&text, arena);
 }

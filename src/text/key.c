@@ -6,27 +6,14 @@
 
 #include <string.h>
 
-static bool is_alnum(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-static bool is_digits(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (s.ptr[i] < '0' || s.ptr[i] > '9')
-            return false;
-    return s.len > 0;
-}
-
 static bool is_name_char(char c)
 {
-    return is_alnum(c) || c == '.' || c == '_' || c == '-';
+    return char_is_alnum(c) || c == '.' || c == '_' || c == '-';
 }
 
 bool name_is_valid(struct str name)
 {
-    if (name.len == 0 || name.len > NAME_CHARS_MAX || !is_alnum(name.ptr[0]))
+    if (name.len == 0 || name.len > NAME_CHARS_MAX || !char_is_alnum(name.ptr[0]))
         return false;
     for (size_t i = 1; i < name.len; i++)
         if (!is_name_char(name.ptr[i]))
@@ -40,7 +27,7 @@ bool name_is_reserved(struct str name)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (str_eq(name, words[i]))
             return true;
-    return is_digits(name);
+    return str_is_digits(name);
 }
 
 /* shown: a bounded part of what was given, for the sentence. */
@@ -58,7 +45,7 @@ bool name_check(struct str name, const char *what, struct err *err)
     if (name.len > NAME_CHARS_MAX)
         return err_set(err, ERR_invalid, "the %s name '%.*s...' is longer than %d characters", what,
             STR_ARG(str_sub(name, 0, 40)), NAME_CHARS_MAX);
-    if (!is_alnum(name.ptr[0]))
+    if (!char_is_alnum(name.ptr[0]))
         return err_set(
             err, ERR_invalid, "the %s name '%.*s' must begin with a letter or a digit", what, STR_ARG(shown(name)));
     size_t bad = 0;
@@ -73,7 +60,7 @@ bool name_check_new(struct str name, const char *what, struct err *err)
 {
     if (!name_check(name, what, err))
         return false;
-    if (is_digits(name))
+    if (str_is_digits(name))
         return err_set(
             err, ERR_invalid, "the %s name '%.*s' consists of digits only, as ids do", what, STR_ARG(shown(name)));
     if (name_is_reserved(name))
@@ -86,7 +73,7 @@ static bool number_parse(struct str s, const char *what, int64_t min, int64_t *o
 {
     if (s.len == 0)
         return err_set(err, ERR_invalid, "the %s is missing", what);
-    if (!is_digits(s))
+    if (!str_is_digits(s))
         return err_set(err, ERR_invalid, "the %s '%.*s' isn't a number", what, STR_ARG(shown(s)));
     if (s.ptr[0] == '0' && s.len > 1)
         return err_set(err, ERR_invalid, "the %s '%.*s' begins with a zero", what, STR_ARG(shown(s)));
@@ -121,8 +108,7 @@ static bool variant_pair_check(struct str variant, struct str pair, struct err *
     if (value.len == 0)
         return err_set(err, ERR_invalid, "'%.*s' in the brackets has no value", STR_ARG(name));
     for (size_t i = 0; i < value.len; i++) {
-        unsigned char c = (unsigned char)value.ptr[i];
-        if (c < 0x20 || c == 0x7f || strchr("=[]#", c) != NULL)
+        if (char_is_control(value.ptr[i]) || strchr("=[]#", value.ptr[i]) != NULL)
             return err_set(err, ERR_invalid, "the value of '%.*s' in the brackets has a character that isn't allowed",
                 STR_ARG(name));
     }
@@ -187,7 +173,7 @@ bool key_parse(struct str text, struct key *out, struct err *err)
     struct str tail = colon < 0 ? (struct str){ 0 } : str_sub(text, (size_t)colon + 1, text.len);
     struct str head = colon < 0 ? text : str_sub(text, 0, (size_t)colon);
     key.lane = has_rev ? str_sub(text, 0, (size_t)at) : head;
-    if (is_digits(text)) {
+    if (str_is_digits(text)) {
         key.lane = (struct str){ 0 };
         key.kind = KEY_ID;
         if (!number_parse(text, "task id", 1, &key.id, err))
@@ -264,11 +250,9 @@ bool output_name_is_valid(struct str name)
 bool file_name_is_valid(struct str name)
 {
     struct str rest = name, part;
-    if (name.len == 0 || name.len > FILE_NAME_BYTES_MAX || name.ptr[name.len - 1] == '/' || !str_is_utf8(name))
+    if (name.len == 0 || name.len > FILE_NAME_BYTES_MAX || name.ptr[name.len - 1] == '/' || !str_is_utf8(name) ||
+        str_has_control(name))
         return false;
-    for (size_t i = 0; i < name.len; i++)
-        if ((unsigned char)name.ptr[i] < 32 || name.ptr[i] == 127)
-            return false;
     while (str_cut(&rest, '/', &part))
         if (part.len == 0 || str_eqz(part, ".") || str_eqz(part, ".."))
             return false;
@@ -277,7 +261,7 @@ bool file_name_is_valid(struct str name)
 
 static bool fence_number(struct str s, size_t digits_min, int64_t *out)
 {
-    return is_digits(s) && s.len >= digits_min && (s.len == digits_min || s.ptr[0] != '0') && str_to_i64(s, out) &&
+    return str_is_digits(s) && s.len >= digits_min && (s.len == digits_min || s.ptr[0] != '0') && str_to_i64(s, out) &&
            *out > 0;
 }
 
@@ -288,9 +272,9 @@ bool fence_parse(struct str text, struct fence *out)
         return false;
     for (size_t i = 0; i < INCARNATION_DIGITS; i++) {
         char c = text.ptr[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (hex_digit(c) < 0 || (c >= 'A' && c <= 'F'))
             return false;
-        fence.incarnation = fence.incarnation << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+        fence.incarnation = fence.incarnation << 4 | (uint64_t)hex_digit(c);
     }
     struct str grant = str_sub(text, INCARNATION_DIGITS + 1, text.len);
     ptrdiff_t dash = str_index(grant, '-');

@@ -44,6 +44,16 @@ const struct doc_node *node_find(const struct doc_node *mapping, struct str key)
     return NULL;
 }
 
+size_t node_list_n(const struct doc_node *node)
+{
+    return node->kind == NODE_SEQUENCE ? node->n : 1;
+}
+
+const struct doc_node *node_list_at(const struct doc_node *node, size_t i)
+{
+    return node->kind == NODE_SEQUENCE ? node->items[i] : node;
+}
+
 bool node_is_text(const struct doc_node *node, struct str *out)
 {
     if (node->kind != NODE_SCALAR || node->plain)
@@ -65,33 +75,6 @@ bool node_is_bool(const struct doc_node *node, bool *out)
     return true;
 }
 
-/* is_json_number: -?int frac? exp? and nothing else. */
-static bool is_json_number(struct str s)
-{
-    size_t at = s.len > 0 && s.ptr[0] == '-' ? 1 : 0, from = at;
-    while (at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9')
-        at++;
-    if (at == from || (s.ptr[from] == '0' && at > from + 1))
-        return false;
-    if (at < s.len && s.ptr[at] == '.') {
-        from = ++at;
-        while (at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9')
-            at++;
-        if (at == from)
-            return false;
-    }
-    if (at < s.len && (s.ptr[at] == 'e' || s.ptr[at] == 'E')) {
-        at++;
-        at += at < s.len && (s.ptr[at] == '+' || s.ptr[at] == '-');
-        from = at;
-        while (at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9')
-            at++;
-        if (at == from)
-            return false;
-    }
-    return at == s.len;
-}
-
 static void scalar_json(struct json *json, const struct doc_node *node)
 {
     if (node_is_null(node))
@@ -100,7 +83,7 @@ static void scalar_json(struct json *json, const struct doc_node *node)
         json_bool(json, true);
     else if (node->plain && IS_ONE_OF(node->text, false_words))
         json_bool(json, false);
-    else if (node->plain && is_json_number(node->text))
+    else if (node->plain && text_is_json_number(node->text))
         json_raw(json, node->text);
     else
         json_str(json, node->text);
@@ -176,11 +159,7 @@ __attribute__((format(printf, 4, 0))) static bool fault_add(
 {
     struct diags *diags = context->diags;
     size_t before = diags->n;
-    struct buf text;
-    buf_init(&text, 2000);
-    buf_vaddf(&text, fmt, args);
-    diag_error(diags, node_place(context, node), "%.*s", STR_ARG(buf_str(&text)));
-    buf_release(&text);
+    diag_verror(diags, node_place(context, node), fmt, args);
     if (context->body == NULL || diags->n == before)
         return false;
     struct diag *diag = &diags->items[before];
@@ -291,32 +270,26 @@ bool node_bool(const struct node_context *context, const struct doc_node *node, 
     return false;
 }
 
-static bool is_number(struct str s)
+/* unit_wanted: what `wanted` says, and the unit that a bare number may lack. */
+static bool unit_wanted(const struct node_context *context, const struct doc_node *node, const char *what,
+    const char *form, const char *unit)
 {
-    for (size_t i = 0; i < s.len; i++)
-        if (s.ptr[i] < '0' || s.ptr[i] > '9')
-            return false;
-    return s.len > 0 && s.len < 19;
+    wanted(context, node, what, form);
+    if (node->kind == NODE_SCALAR && str_is_digits(node->text) && node->text.len < 19)
+        diag_suggest(context->diags, "did you mean '%.*s%s'?", STR_ARG(node->text), unit);
+    return false;
 }
 
 bool node_duration(const struct node_context *context, const struct doc_node *node, const char *what, int64_t *out_ms)
 {
-    if (node->kind == NODE_SCALAR && duration_parse(node->text, out_ms))
-        return true;
-    wanted(context, node, what, "a duration with a unit, such as 90s, 15m, 2h or 7d");
-    if (node->kind == NODE_SCALAR && is_number(node->text))
-        diag_suggest(context->diags, "did you mean '%.*ss'?", STR_ARG(node->text));
-    return false;
+    return (node->kind == NODE_SCALAR && duration_parse(node->text, out_ms)) ||
+           unit_wanted(context, node, what, "a duration with a unit, such as 90s, 15m, 2h or 7d", "s");
 }
 
 bool node_size(const struct node_context *context, const struct doc_node *node, const char *what, uint64_t *out_bytes)
 {
-    if (node->kind == NODE_SCALAR && size_parse(node->text, out_bytes))
-        return true;
-    wanted(context, node, what, "a size with a unit, such as 64KiB, 10MiB or 1GiB");
-    if (node->kind == NODE_SCALAR && is_number(node->text))
-        diag_suggest(context->diags, "did you mean '%.*sB'?", STR_ARG(node->text));
-    return false;
+    return (node->kind == NODE_SCALAR && size_parse(node->text, out_bytes)) ||
+           unit_wanted(context, node, what, "a size with a unit, such as 64KiB, 10MiB or 1GiB", "B");
 }
 
 bool node_choice(const struct node_context *context, const struct doc_node *node, const char *what,
@@ -346,11 +319,11 @@ bool node_strs(
 {
     if (node->kind == NODE_MAPPING || node_is_null(node))
         return wanted(context, node, what, "a list of strings");
-    size_t n = node->kind == NODE_SEQUENCE ? node->n : 1;
+    size_t n = node_list_n(node);
     struct str *items = ARENA_ARRAY(context->arena, struct str, n);
     bool ok = true;
     for (size_t i = 0; i < n; i++)
-        ok = node_str(context, node->kind == NODE_SEQUENCE ? node->items[i] : node, what, &items[i]) && ok;
+        ok = node_str(context, node_list_at(node, i), what, &items[i]) && ok;
     if (!ok)
         return false;
     *out = items;
@@ -379,12 +352,9 @@ void node_unknown(const struct node_context *context, const struct doc_node *key
 
 void node_read_end(struct node_reader *reader)
 {
-    for (size_t i = 0; i < reader->mapping->n; i++) {
-        const struct doc_node *key = reader->mapping->pairs[i].key;
-        if (reader->known[i])
-            continue;
-        node_unknown(&reader->context, key, reader->asked, reader->n_asked);
-    }
+    for (size_t i = 0; i < reader->mapping->n; i++)
+        if (!reader->known[i])
+            node_unknown(&reader->context, reader->mapping->pairs[i].key, reader->asked, reader->n_asked);
 }
 
 const struct doc_node *node_read_any(struct node_reader *reader, const char *key)

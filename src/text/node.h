@@ -44,6 +44,10 @@ bool node_is_null(const struct doc_node *node);
 /* NULL: no such key, or not a mapping */
 const struct doc_node *node_find(const struct doc_node *mapping, struct str key);
 
+/* Where a list is wanted, a node of another kind is a list of one. */
+size_t node_list_n(const struct doc_node *node);
+const struct doc_node *node_list_at(const struct doc_node *node, size_t i);
+
 /* What a value of JSON is: a string, a whole number, true or false; *out is written then. */
 bool node_is_text(const struct doc_node *node, struct str *out);
 bool node_is_whole(const struct doc_node *node, int64_t *out);

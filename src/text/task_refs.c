@@ -86,19 +86,15 @@ static bool ref_of(struct task_read *r, const struct doc_node *node, bool mappin
 static bool refs_of(struct task_read *r, const struct doc_node *value, bool mapping_allowed, struct workflow_refs *refs)
 {
     bool ok = true;
-    if (value->kind != NODE_SEQUENCE)
-        return ref_of(r, value, mapping_allowed, refs);
-    for (size_t i = 0; i < value->n; i++)
-        ok = ref_of(r, value->items[i], mapping_allowed, refs) && ok;
+    for (size_t i = 0; i < node_list_n(value); i++)
+        ok = ref_of(r, node_list_at(value, i), mapping_allowed, refs) && ok;
     return ok;
 }
 
 bool value_depends(struct task_read *r, const struct doc_node *value)
 {
     r->depends = value;
-    if (r->place == TASK_IN_QUEUE)
-        return true;
-    return refs_of(r, value, true, &r->task->depends);
+    return r->place == TASK_IN_QUEUE || refs_of(r, value, true, &r->task->depends);
 }
 
 bool value_after(struct task_read *r, const struct doc_node *value)
@@ -123,9 +119,7 @@ bool value_after(struct task_read *r, const struct doc_node *value)
 bool value_cancels(struct task_read *r, const struct doc_node *value)
 {
     r->cancels = value;
-    if (r->place == TASK_IN_QUEUE)
-        return true;
-    return refs_of(r, value, false, &r->task->cancels);
+    return r->place == TASK_IN_QUEUE || refs_of(r, value, false, &r->task->cancels);
 }
 
 bool value_blocked_by(struct task_read *r, const struct doc_node *value)

@@ -40,13 +40,13 @@ static bool cron_of(struct task_read *r, const struct doc_node *node, struct wor
 
 static bool minutes_read(struct task_read *r, const struct doc_node *value, struct workflow_crons *out)
 {
-    bool list = value->kind == NODE_SEQUENCE, ok = true;
-    size_t n = list ? value->n : 1;
+    bool ok = true;
+    size_t n = node_list_n(value);
     if (n == 0 || n > TASK_LIST_MAX)
         return node_fault(&r->context, value, "'%s' must have 1 to %d items, not %zu", r->key, TASK_LIST_MAX, n);
     struct workflow_cron *items = ARENA_ARRAY(r->context.arena, struct workflow_cron, n);
     for (size_t i = 0; i < n; i++)
-        ok = cron_of(r, list ? value->items[i] : value, &items[i]) && ok;
+        ok = cron_of(r, node_list_at(value, i), &items[i]) && ok;
     if (ok)
         *out = (struct workflow_crons){ items, n };
     return ok;
@@ -98,8 +98,8 @@ static bool trigger_of(struct task_read *r, const struct doc_node *node, unsigne
 
 bool value_on(struct task_read *r, const struct doc_node *value)
 {
-    bool list = value->kind == NODE_SEQUENCE, ok = true;
-    size_t n = list ? value->n : 1, n_messages = 0;
+    bool ok = true;
+    size_t n = node_list_n(value), n_messages = 0;
     unsigned triggers = 0;
     r->on = value;
     if (n == 0 || n > TASK_LIST_MAX)
@@ -107,7 +107,7 @@ bool value_on(struct task_read *r, const struct doc_node *value)
     struct str *messages = ARENA_ARRAY(r->context.arena, struct str, n);
     for (size_t i = 0; i < n; i++) {
         struct str message = { 0 };
-        ok = trigger_of(r, list ? value->items[i] : value, &triggers, &message) && ok;
+        ok = trigger_of(r, node_list_at(value, i), &triggers, &message) && ok;
         if (message.len > 0)
             messages[n_messages++] = message;
     }

@@ -15,14 +15,6 @@ enum { ARGS_MAX = 10000, ENV_MAX = 1000, LABELS_MAX = 64, IMAGE_MAX = 512, TEMPL
 #define SCRIPT_BYTES_MAX ((size_t)1 << 20)
 #define DATA_BYTES_MAX ((size_t)16 << 20) /* of a workflow, with all aliases written out */
 
-static bool has_control(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if ((unsigned char)s.ptr[i] < ' ' || s.ptr[i] == 0x7f)
-            return true;
-    return false;
-}
-
 bool task_line(struct task_read *r, const struct doc_node *value, size_t len_max, struct str *out)
 {
     struct str text;
@@ -32,7 +24,7 @@ bool task_line(struct task_read *r, const struct doc_node *value, size_t len_max
         return node_fault(&r->context, value, "'%s' must not be empty", r->key);
     if (text.len > len_max)
         return node_fault(&r->context, value, "'%s' is longer than %zu bytes", r->key, len_max);
-    if (has_control(text))
+    if (str_has_control(text))
         return node_fault(&r->context, value, "'%s' must not contain control characters", r->key);
     *out = text;
     return true;
@@ -41,7 +33,7 @@ bool task_line(struct task_read *r, const struct doc_node *value, size_t len_max
 bool task_lines(struct task_read *r, const struct doc_node *value, size_t n_max, struct workflow_words *out)
 {
     bool list = value->kind == NODE_SEQUENCE, ok = true;
-    size_t n = list ? value->n : 1;
+    size_t n = node_list_n(value);
     if (value->kind == NODE_MAPPING || (!list && r->place == TASK_IN_QUEUE))
         return node_fault(&r->context, value, "'%s' must be %s of strings, not %s", r->key,
             node_form(&r->context, NODE_SEQUENCE), node_found(&r->context, value));
@@ -49,7 +41,7 @@ bool task_lines(struct task_read *r, const struct doc_node *value, size_t n_max,
         return node_fault(&r->context, value, "'%s' must have at most %zu items, not %zu", r->key, n_max, n);
     struct str *items = ARENA_ARRAY(r->context.arena, struct str, n + 1);
     for (size_t i = 0; i < n; i++)
-        ok = task_line(r, list ? value->items[i] : value, TASK_LINE_MAX, &items[i]) && ok;
+        ok = task_line(r, node_list_at(value, i), TASK_LINE_MAX, &items[i]) && ok;
     if (ok)
         *out = (struct workflow_words){ items, n };
     return ok;
@@ -124,29 +116,29 @@ bool form_template(struct task_read *r, const struct doc_node *value)
 
 /* -- names, and what is run -- */
 
-bool value_name(struct task_read *r, const struct doc_node *value)
+/* name_of: a name by the rule that `check` knows. */
+static bool name_of(struct task_read *r, const struct doc_node *value, const char *what,
+    bool (*check)(struct str name, const char *what, struct err *err), struct str *out)
 {
     struct err err = { 0 };
     struct str name;
     if (!task_line(r, value, TASK_LINE_MAX, &name))
         return false;
-    bool commit = r->place != TASK_IN_QUEUE && str_eqz(name, "COMMIT");
-    if (commit ? !name_check(name, "task", &err) : !name_check_new(name, "task", &err))
+    if (!check(name, what, &err))
         return node_fault(&r->context, value, "%s", err.text);
-    r->task->name = name;
+    *out = name;
     return true;
+}
+
+bool value_name(struct task_read *r, const struct doc_node *value)
+{
+    bool commit = r->place != TASK_IN_QUEUE && str_eqz(value->text, "COMMIT");
+    return name_of(r, value, "task", commit ? name_check : name_check_new, &r->task->name);
 }
 
 bool value_queue(struct task_read *r, const struct doc_node *value)
 {
-    struct err err = { 0 };
-    struct str name;
-    if (!task_line(r, value, TASK_LINE_MAX, &name))
-        return false;
-    if (!name_check_new(name, "queue", &err))
-        return node_fault(&r->context, value, "%s", err.text);
-    r->task->queue = name;
-    return true;
+    return name_of(r, value, "queue", name_check_new, &r->task->queue);
 }
 
 bool value_image(struct task_read *r, const struct doc_node *value)
@@ -167,7 +159,7 @@ static bool word_of(struct task_read *r, const struct doc_node *node, struct str
         return node_fault(
             &r->context, node, "a word of 'command' must be a string, not %s", node_found(&r->context, node));
     *out = node->text;
-    if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
+    if (str_index(*out, '\0') >= 0)
         return node_fault(&r->context, node, "a word of 'command' must not contain a NUL character");
     if (out->len > WORD_BYTES_MAX)
         return node_fault(&r->context, node, "a word of 'command' is longer than %d bytes", WORD_BYTES_MAX);
@@ -211,7 +203,7 @@ bool value_script(struct task_read *r, const struct doc_node *value)
     r->script = value;
     if (!node_str(&r->context, value, r->key, &text))
         return false;
-    if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
+    if (str_index(text, '\0') >= 0)
         return node_fault(&r->context, value, "'script' must not contain a NUL character");
     if (text.len > SCRIPT_BYTES_MAX)
         return node_fault(&r->context, value, "'script' is longer than %zu bytes", SCRIPT_BYTES_MAX);
@@ -233,9 +225,8 @@ bool value_shell(struct task_read *r, const struct doc_node *value)
 static bool env_name_is_valid(struct str name)
 {
     for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-        if (!letter && (i == 0 || c < '0' || c > '9'))
+        bool letter = char_is_letter(name.ptr[i]) || name.ptr[i] == '_';
+        if (!letter && (i == 0 || !char_is_digit(name.ptr[i])))
             return false;
     }
     return name.len > 0;
@@ -269,7 +260,7 @@ bool value_env(struct task_read *r, const struct doc_node *value)
                 &r->context, key, "'%.*s': names that begin with WEIR_ are set by Weir itself", STR_ARG(shown));
         else if (!node_str(&r->context, item, str_dupz(r->context.arena, shown), &text))
             ok = false;
-        else if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
+        else if (str_index(text, '\0') >= 0)
             ok = node_fault(&r->context, item, "'%.*s' must not contain a NUL character", STR_ARG(shown));
         else if (key->text.len + 1 + text.len > VARIABLE_BYTES_MAX)
             ok = node_fault(&r->context, item, "'%.*s' is longer than %d bytes", STR_ARG(shown), VARIABLE_BYTES_MAX);
@@ -355,8 +346,7 @@ bool value_data(struct task_read *r, const struct doc_node *value)
     buf_init(&out, DATA_BYTES_MAX);
     node_json(&out, value);
     bool fits = !out.full || node_fault(&r->context, value, "'data' is longer than %zu bytes", DATA_BYTES_MAX);
-    r->task->data = str_dup(r->context.arena, buf_str(&out));
-    buf_release(&out);
+    r->task->data = buf_move(&out, r->context.arena);
     return fits;
 }
 
@@ -370,17 +360,16 @@ bool value_retry(struct task_read *r, const struct doc_node *value)
         return false;
     node_read_i64(&reader, "attempts", 1, 1000, &r->task->attempts_max);
     const struct doc_node *backoff = node_read_any(&reader, "backoff"), *on = node_read_any(&reader, "on");
-    bool list = on != NULL && on->kind == NODE_SEQUENCE;
     unsigned set = 0;
     if (backoff != NULL)
         duration_of(r, backoff, "backoff", 0, 30 * DAY_MS, &r->task->backoff_ms);
-    if (on != NULL && (on->kind == NODE_MAPPING || (!list && r->place == TASK_IN_QUEUE)))
+    if (on != NULL && (on->kind == NODE_MAPPING || (on->kind != NODE_SEQUENCE && r->place == TASK_IN_QUEUE)))
         node_fault(&r->context, on, "'on' must be %s of words, not %s", node_form(&r->context, NODE_SEQUENCE),
             node_found(&r->context, on));
     else
-        for (size_t i = 0; on != NULL && i < (list ? on->n : 1); i++) {
+        for (size_t i = 0; on != NULL && i < node_list_n(on); i++) {
             size_t word;
-            if (node_choice(&r->context, list ? on->items[i] : on, "on", words, 5, &word))
+            if (node_choice(&r->context, node_list_at(on, i), "on", words, 5, &word))
                 set |= bits[word];
         }
     node_read_end(&reader);
@@ -421,7 +410,7 @@ bool value_paths(struct task_read *r, const struct doc_node *value)
         struct glob glob;
         const char *fault = glob_parse(paths.items[i], r->context.arena, &glob);
         if (fault != NULL)
-            ok = node_fault(&r->context, value->kind == NODE_SEQUENCE ? value->items[i] : value, "'paths': %s", fault);
+            ok = node_fault(&r->context, node_list_at(value, i), "'paths': %s", fault);
     }
     r->task->paths = paths;
     return ok;
@@ -445,7 +434,7 @@ bool value_semaphores(struct task_read *r, const struct doc_node *value)
     if (!task_lines(r, value, TASK_LIST_MAX, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
-        const struct doc_node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
+        const struct doc_node *node = node_list_at(value, i);
         struct err err = { 0 };
         if (!name_check(names.items[i], "semaphore", &err))
             ok = node_fault(&r->context, node, "%s", err.text);
@@ -465,7 +454,7 @@ bool value_artifacts(struct task_read *r, const struct doc_node *value)
     if (!task_lines(r, value, 1000, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
-        const struct doc_node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
+        const struct doc_node *node = node_list_at(value, i);
         struct str rest = names.items[i], part;
         struct glob glob;
         bool outside = rest.ptr[0] == '/';

@@ -31,43 +31,17 @@ struct timezone_table {
     struct rule rule;
 };
 
-int64_t civil_days(int64_t year, unsigned month, unsigned day)
-{
-    year -= month <= 2;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
-    int64_t of_era = year - era * 400;
-    int64_t of_year = (153 * ((int64_t)month + (month > 2 ? -3 : 9)) + 2) / 5 + (int64_t)day - 1;
-    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-void civil_of(int64_t days, int64_t *out_year, unsigned *out_month, unsigned *out_day)
-{
-    days += 719468;
-    int64_t era = (days >= 0 ? days : days - 146096) / 146097;
-    int64_t of_era = days - era * 146097;
-    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * of_year + 2) / 153;
-    *out_day = (unsigned)(of_year - (153 * month + 2) / 5 + 1);
-    *out_month = (unsigned)(month < 10 ? month + 3 : month - 9);
-    *out_year = year + era * 400 + (*out_month <= 2);
-}
-
 bool timezone_name_is_valid(struct str name)
 {
     if (name.len == 0 || name.len > 100)
         return false;
     struct str rest = name, part;
     while (str_cut(&rest, '/', &part)) {
-        if (part.len == 0 ||
-            !((part.ptr[0] >= 'A' && part.ptr[0] <= 'Z') || (part.ptr[0] >= 'a' && part.ptr[0] <= 'z')))
+        if (part.len == 0 || !char_is_letter(part.ptr[0]))
             return false;
-        for (size_t i = 0; i < part.len; i++) {
-            char c = part.ptr[i];
-            bool alnum = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-            if (!alnum && c != '_' && c != '+' && c != '-')
+        for (size_t i = 0; i < part.len; i++)
+            if (!char_is_alnum(part.ptr[i]) && str_index(STR("_+-"), part.ptr[i]) < 0)
                 return false;
-        }
     }
     return name.ptr[name.len - 1] != '/';
 }
@@ -95,7 +69,7 @@ static bool cut_number(struct str *s, int64_t max, int64_t *out)
 {
     int64_t n = 0;
     size_t i = 0;
-    for (; i < s->len && i < 6 && s->ptr[i] >= '0' && s->ptr[i] <= '9'; i++)
+    for (; i < s->len && i < 6 && char_is_digit(s->ptr[i]); i++)
         n = n * 10 + (s->ptr[i] - '0');
     if (i == 0 || n > max)
         return false;
@@ -128,7 +102,7 @@ static bool cut_abbreviation(struct str *s)
         *s = str_sub(*s, (size_t)end + 1, s->len);
         return true;
     }
-    while (i < s->len && ((s->ptr[i] >= 'A' && s->ptr[i] <= 'Z') || (s->ptr[i] >= 'a' && s->ptr[i] <= 'z')))
+    while (i < s->len && char_is_letter(s->ptr[i]))
         i++;
     *s = str_sub(*s, i, s->len);
     return i >= 3;
@@ -175,17 +149,12 @@ static bool rule_parse(struct str s, struct rule *out)
     return cut_day(&s, &out->begin) && cut_day(&s, &out->end) && s.len == 0;
 }
 
-static bool is_leap(int64_t year)
-{
-    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-}
-
 /* rule_day_at: seconds since 1970 of the change in that year, on the wall clock that holds before it. */
 static int64_t rule_day_at(const struct rule_day *day, int64_t year)
 {
     int64_t first = civil_days(year, 1, 1);
     if (day->form == 'J')
-        return (first + day->day - 1 + (is_leap(year) && day->day >= 60)) * DAY_S + day->time_s;
+        return (first + day->day - 1 + (civil_is_leap(year) && day->day >= 60)) * DAY_S + day->time_s;
     if (day->form == 'D')
         return (first + day->day) * DAY_S + day->time_s;
     first = civil_days(year, day->month, 1);

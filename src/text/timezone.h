@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
-#include "base/str.h"
+#include "base/when.h"
 
 #define TIMEZONE_FOREVER INT64_MAX
 
@@ -26,9 +26,5 @@ bool timezone_name_is_valid(struct str name);
 /* timezone_parse: the bytes of a TZif file (RFC 8536, versions 1 to 4) as a timezone in the arena; NULL when they
  * aren't such a file. Times after the last recorded change follow the rule at the file's end. */
 const struct time_zone *timezone_parse(struct str bytes, struct arena *arena);
-
-/* Dates as days since 1970-01-01 (proleptic Gregorian calendar), and back. */
-int64_t civil_days(int64_t year, unsigned month, unsigned day);
-void civil_of(int64_t days, int64_t *out_year, unsigned *out_month, unsigned *out_day);
 
 #endif

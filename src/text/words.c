@@ -124,13 +124,7 @@ bool words_split(struct str text, struct arena *arena, struct words *out, struct
 
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && strchr("_@%+:,./-", c) != NULL);
-}
-
-static bool is_control(char c)
-{
-    return (unsigned char)c < 0x20 || c == 0x7f;
+    return char_is_alnum(c) || str_index(STR("_@%+:,./-"), c) >= 0;
 }
 
 /* quote_escaped: $'...', for words that would otherwise put control characters on a terminal. */
@@ -141,7 +135,7 @@ static void quote_escaped(struct buf *out, struct str word)
         char c = word.ptr[i];
         if (c == '\n' || c == '\t' || c == '\r') {
             buf_add_z(out, c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r");
-        } else if (is_control(c)) {
+        } else if (char_is_control(c)) {
             char octal[4] = { '\\', (char)('0' + (c >> 6 & 7)), (char)('0' + (c >> 3 & 7)), (char)('0' + (c & 7)) };
             buf_add(out, octal, sizeof octal);
         } else {
@@ -155,17 +149,14 @@ static void quote_escaped(struct buf *out, struct str word)
 
 void words_quote(struct buf *out, struct str word)
 {
-    bool plain = word.len > 0, control = false;
-    for (size_t i = 0; i < word.len; i++) {
-        /* NAME=x might be read as an assignment */
-        plain = plain && (is_plain(word.ptr[i]) || (word.ptr[i] == '=' && word.ptr[0] == '-'));
-        control = control || is_control(word.ptr[i]);
-    }
+    bool plain = word.len > 0;
+    for (size_t i = 0; i < word.len && plain; i++) /* NAME=x might be read as an assignment */
+        plain = is_plain(word.ptr[i]) || (word.ptr[i] == '=' && word.ptr[0] == '-');
     if (plain) {
         buf_add_str(out, word);
         return;
     }
-    if (control) {
+    if (str_has_control(word)) {
         quote_escaped(out, word);
         return;
     }

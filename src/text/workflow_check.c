@@ -43,14 +43,10 @@ static bool fault(const struct check *check, struct workflow_place place, const 
     __attribute__((format(printf, 3, 4)));
 static bool fault(const struct check *check, struct workflow_place place, const char *fmt, ...)
 {
-    struct buf text;
     va_list args;
-    buf_init(&text, 8000);
     va_start(args, fmt);
-    buf_vaddf(&text, fmt, args);
+    diag_verror(check->read->diags, workflow_diag_place(check->read, place), fmt, args);
     va_end(args);
-    diag_error(check->read->diags, workflow_diag_place(check->read, place), "%.*s", STR_ARG(buf_str(&text)));
-    buf_release(&text);
     return false;
 }
 

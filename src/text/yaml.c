@@ -33,8 +33,7 @@ static bool chars_check(struct compose *compose)
     struct str text = context->file->text;
     size_t skip;
     for (size_t at = 0; at < text.len;) {
-        unsigned char first = (unsigned char)text.ptr[at];
-        size_t n = first < 0x80 ? 1 : utf8_length(text, at, &skip);
+        size_t n = utf8_length(text, at, &skip);
         uint32_t c = utf8_value(text.ptr + at, n);
         bool cr = c == '\r' && (at + 1 == text.len || text.ptr[at + 1] != '\n');
         bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || (c >= 0x7f && c < 0xa0);
@@ -56,7 +55,7 @@ static void syntax_suggest(struct compose *compose, const char *problem, const c
     struct str text = compose->build.context.file->text;
     size_t at = 0, skip;
     for (size_t i = 0; i < compose->parser.problem_mark.index && at < text.len; i++)
-        at += (unsigned char)text.ptr[at] < 0x80 ? 1 : utf8_length(text, at, &skip);
+        at += utf8_length(text, at, &skip);
     char c = at < text.len ? text.ptr[at] : '\0';
     if (c == '\t')
         diag_suggest(diags, "indent with blanks: a tab isn't allowed there");
@@ -148,8 +147,7 @@ static const struct doc_node *compose_scalar(struct compose *compose, const yaml
         return NULL;
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     struct str text = { (const char *)event->data.scalar.value, event->data.scalar.length };
-    const char *nul = text.len > 0 ? memchr(text.ptr, '\0', text.len) : NULL;
-    if (nul != NULL) {
+    if (str_index(text, '\0') >= 0) {
         diag_error(compose->build.context.diags, place, "the text contains a NUL character");
         return NULL;
     }

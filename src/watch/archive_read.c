@@ -1,9 +1,9 @@
-/* read: which archives there are, as the store says: all of them, or one of which something is new.
+/* read: reads archives from the store: all of them, or one that has changed.
  *
- * The loop never waits for a database: where servers share one, what is asked for is read by a thread of the pool, and
- * taken over when it is there. A read that fails is made again, at all of them, until one succeeds; so is one that
- * finds READS_WAITING_MAX before it. In a store that is this server's alone it is a short read on the loop's thread,
- * and taken over at once. */
+ * The loop never waits for a database: where servers share one, a thread of the pool reads, and the loop takes the
+ * rows over when they have arrived. A read that fails is repeated, for all archives, until one succeeds; so is one
+ * that finds READS_WAITING_MAX reads before it. A store that belongs to this server alone is read on the loop's
+ * thread, which is short. */
 #include <string.h>
 
 #include "io/log.h"
@@ -12,7 +12,7 @@
 
 enum { AGAIN_MS = 2000, READS_WAITING_MAX = 64 };
 
-struct archive_read { /* at one archive: by its lane, or by tenant and name; else at all */
+struct archive_read { /* of one archive, by its lane or by tenant and name; else of all */
     struct pool_job job;
     struct list_node node; /* watch->archive_reads */
     struct watch *watch;
@@ -64,7 +64,7 @@ static void read_again(struct watch *watch)
         loop_arm(watch->config.loop, &watch->archive_read_timer, loop_now(watch->config.loop) + AGAIN_MS);
 }
 
-/* read_end: in any case; at the end of the watch nothing is taken over. */
+/* read_end: called once for each read; while the watch closes, no row is taken over. */
 static void read_end(struct archive_read *read)
 {
     struct watch *watch = read->watch;
@@ -72,7 +72,7 @@ static void read_end(struct archive_read *read)
     list_remove(&watch->archive_reads, &read->node);
     for (size_t i = 0; good && i < read->n; i++)
         watch_archive_told(watch, &read->views[i]);
-    /* with `then` the caller is told instead: anybody may ask for a name */
+    /* with `then` the caller gets the failure: the name comes from outside, so it is nothing to log */
     if (!good && !watch->closing && read->then == NULL) {
         log_error("watch.archives", "error=%s", log_quote(str_of(read->err.text)).z);
         if (reader_is_shared(watch->reader))
@@ -142,7 +142,7 @@ void archive_reads_init(struct watch *watch)
     watch->archive_read_timer = (struct loop_timer){ .due = again_due, .owner = watch };
 }
 
-/* What a thread that hangs uses is left to it. */
+/* The memory of a read whose thread hangs isn't freed: the thread may still use it. */
 void archive_reads_release(struct watch *watch, bool all_joined)
 {
     while (all_joined && watch->archive_reads.first != NULL)

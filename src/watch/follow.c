@@ -212,7 +212,7 @@ static int64_t scan_interval(const struct follow *follow)
     return complete ? config->scan_safety_ms : config->scan_local_ms;
 }
 
-/* settle: the look is over; when is the next? */
+/* settle: the scan is over; decides when the next one is due. */
 static void settle(struct follow *follow, const struct err *fault)
 {
     struct watch *watch = follow->watch;

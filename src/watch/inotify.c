@@ -1,11 +1,12 @@
-/* inotify: inotify in the folders of local repositories where a new revision shows.
+/* inotify: watches on the folders of local repositories in which a new revision shows.
  *
- * Owns the inotify descriptor and who wants to know of which folder; several archives may look at one folder. Promises
- * that inotify_complete of a follow is true only if every folder is looked at and its file system tells of all changes:
- * on network file systems others' changes go unseen, so those are looked at by the clock.
+ * Owns the inotify descriptor and the list of follows that want the events of a folder; several archives may share
+ * one. Promises that `complete` of a follow is true only if each of its folders has a watch and a file system that
+ * reports every change: a network file system doesn't report the changes of other machines, so such a repository is
+ * scanned by the timer.
  *
- * Fails softly: without inotify (its limits, no such folder) the archive is looked at every second. An event means no
- * more than: look. */
+ * Without inotify (its limits are reached, the folder isn't there) the archive is scanned every second. An event
+ * carries no content: it only asks for a scan. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -15,6 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "io/fsx.h"
 #include "io/log.h"
 #include "watch/follow.h"
 
@@ -22,7 +24,7 @@ enum { EVENT_ROOM = 64 * 1024, READS_MAX = 8 };
 
 #define FOLDER_EVENTS (IN_MOVED_TO | IN_CREATE | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 
-/* File systems of which the kernel here doesn't hear everything. */
+/* File systems that change without an event on this machine. */
 static bool folder_is_quiet(const char *folder)
 {
     static const unsigned long quiet[] = { NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xff534d42UL /* cifs */,
@@ -37,7 +39,7 @@ static bool folder_is_quiet(const char *folder)
     return false;
 }
 
-/* --- who wants to know; all under watch->lock --- */
+/* --- folders and the follows that want their events; all under watch->lock --- */
 
 static void folder_add(struct watch *watch, int wd, struct follow *follow)
 {
@@ -92,7 +94,7 @@ static void interests_drop(struct follow *follow)
 
 /* --- the thread pool's side --- */
 
-/* interests_set: adds before it drops, so that a folder that stays is looked at without a break. */
+/* interests_set: adds before it drops, so that a folder that stays never loses its watch. */
 static bool interests_set(struct follow *follow, const struct source_watch *folders, size_t n)
 {
     struct watch *watch = follow->watch;
@@ -161,7 +163,8 @@ static bool interest_fits(const struct follow *follow, int wd, const char *name)
     return false;
 }
 
-/* event_take: who must look. A folder that is gone, or was renamed, must be found anew: that is what the look does. */
+/* event_take: adds the follows that have to scan to `out`. A folder that was removed or renamed has to be found again,
+ * which the scan does. */
 static void event_take(struct watch *watch, const struct inotify_event *event, struct list *out)
 {
     bool lost = (event->mask & (IN_IGNORED | IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)) != 0;
@@ -246,12 +249,8 @@ void inotify_stop(struct watch *watch)
 
 void inotify_release(struct watch *watch)
 {
-    if (watch->inotify_fd.fd >= 0)
-        close(watch->inotify_fd.fd);
-    MAP_EACH (&watch->folders, e) {
-        struct inotify_folder *folder = e->value;
-        mem_free(folder->users);
-        mem_free(folder);
-    }
+    fsx_close(watch->inotify_fd.fd);
+    MAP_EACH (&watch->folders, e)
+        folder_free(watch, e->value); /* taking an entry while walking is safe */
     map_release(&watch->folders);
 }

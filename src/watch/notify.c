@@ -1,9 +1,9 @@
-/* notify: the socket at DATA/run/notify.sock where hooks say that there is a revision.
+/* notify: the socket DATA/run/notify.sock, to which commit hooks send hints about new revisions.
  *
- * Owns the socket. Anybody on this machine may write to it (hooks run as www-data or svn), so what comes is a bounded
- * datagram that is checked word by word, and can do no more than make us look at a repository: hints of an archive
- * become one look, looks keep a distance, and when more comes than a hook would ever send, the door is shut for the
- * rest of a tenth of a second.
+ * Owns the socket. Every user of this machine may write to it (hooks run as www-data or svn). So a hint is a bounded
+ * datagram, each word of it is checked, and all it can do is ask for a scan: hints for one archive are answered by one
+ * scan, scans keep a minimum distance, and above the rate that hooks can reach the socket isn't read for the rest of a
+ * tenth of a second.
  *
  * Fails at the start only, when the socket can't be made. */
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/fsx.h"
 #include "io/log.h"
 #include "store/read.h"
 #include "watch/follow.h"
@@ -24,7 +25,7 @@
 
 enum { WINDOW_MS = 100, WINDOW_MESSAGES = 256, READS_MAX = 64 };
 
-/* --- from one server to the other --- */
+/* --- hints that servers pass on to each other --- */
 
 struct passed { /* on its way in, or out through the engine */
     struct list_node node;
@@ -43,7 +44,8 @@ static void passed_done(struct command *command)
 {
     struct passed *passed = command->owner;
     if (command->err.code != ERR_none)
-        log_debug("notify.lost", "error=%s", log_quote(str_of(command->err.text)).z); /* a slow look finds it */
+        log_debug(
+            "notify.lost", "error=%s", log_quote(str_of(command->err.text)).z); /* a timed scan finds the revision */
     passed_free(passed);
 }
 
@@ -58,12 +60,8 @@ void hint_messages_pass(struct watch *watch, const struct follow *follow, const 
 {
     struct buf text;
     struct err err = { 0 };
-    char number[24];
-    struct str rev = hint->commit.len > 0 ? hint->commit : STR("HEAD");
-    if (hint->rev > 0) {
-        snprintf(number, sizeof number, "%lld", (long long)hint->rev);
-        rev = str_of(number);
-    }
+    struct i64_text number = i64_format(hint->rev);
+    struct str rev = hint->rev > 0 ? str_of(number.z) : hint->commit.len > 0 ? hint->commit : STR("HEAD");
     buf_init(&text, HINT_MESSAGE_BYTES_MAX);
     if (!watch->closing && hint_message_format(&text, follow->name, rev, hint->txn, hint->cause, &err)) {
         struct passed *passed = passed_new(buf_str(&text));
@@ -99,6 +97,12 @@ static struct list hint_messages_all(struct watch *watch)
     return messages;
 }
 
+static bool message_hint(struct watch *watch, const struct hint_message *message)
+{
+    return follows_hint(
+        watch, message->archive, &(struct watch_hint){ message->rev, message->commit, message->txn, message->cause });
+}
+
 void hint_messages_take(struct watch *watch)
 {
     struct list messages = hint_messages_all(watch);
@@ -106,10 +110,9 @@ void hint_messages_take(struct watch *watch)
     while ((at = list_take_first(&messages)) != NULL) {
         struct passed *passed = CONTAINER_OF(at, struct passed, node);
         struct hint_message message;
-        /* else the duty was lost in between: the next one looks at all anyway */
+        /* else this server lost the duty: the server that has it scans every archive when it begins */
         if (hint_message_parse(passed->text, &message) && watch->epoch > 0)
-            follows_hint(watch, message.archive,
-                &(struct watch_hint){ message.rev, message.commit, message.txn, message.cause });
+            message_hint(watch, &message);
         passed_free(passed);
     }
 }
@@ -140,14 +143,8 @@ static void message_answer(struct watch *watch, const struct received *received,
             (const struct sockaddr *)&received->from, received->from_len);
 }
 
-static bool message_hint(struct watch *watch, const struct hint_message *message)
-{
-    return follows_hint(
-        watch, message->archive, &(struct watch_hint){ message->rev, message->commit, message->txn, message->cause });
-}
-
-/* not_followed: why; an archive that the store has and we don't was added without our hearing of it, and is followed
- * now. */
+/* not_followed: answers why. If the store has the archive, another server added it and the news hasn't arrived yet: it
+ * is followed from now on. */
 static void not_followed(struct watch *watch, const struct archive_view *view, void *owner)
 {
     struct received *received = owner;
@@ -176,7 +173,7 @@ static void message_take(struct watch *watch, const struct received *received)
     }
 }
 
-/* budget_left: false when the window is used up; then the door is shut until the next one. */
+/* budget_left: false when this window's hints are used up: the socket isn't read until the next window. */
 static bool budget_left(struct watch *watch)
 {
     int64_t now = loop_now(watch->config.loop);
@@ -222,7 +219,7 @@ static bool socket_bind(int fd, const char *run, struct err *err)
     if (folder < 0)
         return err_set(err, ERR_io, "%s: %s", run, strerrordesc_np(errno));
     snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/notify.sock", folder);
-    unlinkat(folder, "notify.sock", 0); /* of a server that was killed: the store's lock says that none lives */
+    unlinkat(folder, "notify.sock", 0); /* left by a server that was killed: the store's lock shows that none runs */
     bool good = bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && chmod(at.sun_path, 0666) == 0;
     if (!good)
         err_set(err, ERR_io, "%s/notify.sock: %s", run, strerrordesc_np(errno));
@@ -249,8 +246,7 @@ bool notify_init(struct watch *watch, struct err *err)
         return true;
     }
     mem_free(run);
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     return false;
 }
 

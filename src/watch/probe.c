@@ -1,10 +1,11 @@
-/* probe: a repository looked at before it becomes an archive: is it there, what is its youngest revision, where would
- * we begin?
+/* probe: reads a repository before it becomes an archive: does it exist, what is its youngest revision, and with which
+ * revision would the archive begin?
  *
- * Owns the copy of what was asked and the answer. Promises one call of `done` unless cancelled. Numbers of git are
- * positions along first parents, so an archive that begins `from` N has the commit of N - 1 as its tip.
+ * Owns a copy of the request and the answer. Promises one call of `done` unless the probe is cancelled. In git the
+ * number of a revision is its position along first parents, so an archive that begins `from` N has the commit of N - 1
+ * as its tip.
  *
- * Fails as source.h says, and with invalid when `from` lies beyond the branch's next commit. */
+ * Fails as source.h says, and with invalid when `from` is greater than the number of the branch's next commit. */
 #include "watch/follow.h"
 
 struct probe_job {
@@ -26,7 +27,7 @@ static void probe_free(struct probe_job *probe)
 
 /* --- on a thread of the pool --- */
 
-struct passed { /* commits of the calls before: they count as known */
+struct passed { /* commits that earlier calls returned: they count as known */
     const struct str *ids;
     size_t n, at;
 };
@@ -136,7 +137,7 @@ struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *i
         .done = in->done,
         .owner = in->owner };
     job->job = (struct pool_job){ .work = probe_work, .done = probe_done };
-    /* one that hangs is in nobody's way */
+    /* a probe that hangs delays no scan */
     job->group = place_is_served(in->kind, in->url) ? POOL_SERVED : POOL_PROBE;
     list_append(&watch->probes, &job->node);
     thread_pool_add(watch->pool, job->group, &job->job);

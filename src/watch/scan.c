@@ -1,11 +1,11 @@
-/* scan: one look at a repository, on a thread of the thread_pool: what is youngest, how far are we, read what comes
- * next.
+/* scan: one scan of a repository, on a thread of the pool: reads which revision is the youngest and how far the store
+ * is, then the revisions between.
  *
  * Owns nothing beyond the scan. Promises that a batch begins at the first revision that the store doesn't know and has
  * no gaps: svn by number, git along first parents, oldest first, with numbers that continue after the last one given.
- * Each scan asks the store how far it is, so a revision that was sent and lost is read again.
+ * Each scan asks the store how far it is, so a revision whose command was lost is read again.
  *
- * Fails with SCAN_FAULT and a text that names place and cause; the repository is opened anew next time. */
+ * Fails with SCAN_FAULT and a text that names place and cause; the next scan opens the repository again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,14 +36,6 @@ void follow_source_close(struct follow *follow)
     atomic_fetch_sub(&follow->watch->sources_open, 1);
 }
 
-static char *place_copy(struct str place)
-{
-    char *copy = mem_alloc(place.len + 1);
-    memcpy(copy, place.ptr, place.len);
-    copy[place.len] = '\0';
-    return copy;
-}
-
 /* gone_say: the repository was there when the archive was added, so the message isn't that the path is wrong. */
 static void gone_say(const struct follow *follow, struct err *err)
 {
@@ -67,7 +59,7 @@ static bool source_ready(struct follow *follow, struct err *err)
     struct str place = source_place(follow->source);
     pthread_mutex_lock(&follow->watch->lock);
     if (follow->place == NULL && !follow->served)
-        follow->place = place_copy(place);
+        follow->place = str_keep(place);
     pthread_mutex_unlock(&follow->watch->lock);
     return true;
 }
@@ -223,7 +215,7 @@ static bool git_add(struct scan *scan, int64_t rev, struct str ident, struct str
     return batch_add(scan->follow->batch, &item, scan->err);
 }
 
-/* causes_spread: a cause speaks of a commit and of those before it, back to the one that another cause speaks of. */
+/* causes_spread: a cause applies to its commit and to the commits before it, up to one that another cause names. */
 static struct str *causes_spread(struct scan *scan, const struct str *ids, size_t n)
 {
     struct str *causes = ARENA_ARRAY(&scan->arena, struct str, n + 1), cause = str_of(scan->head_cause);
@@ -266,7 +258,8 @@ static bool git_heal(struct scan *scan)
     return git_add(scan, scan->row.next, ident, causes_spread(scan, &ident, 1)[0], false);
 }
 
-/* commits_spoken: how many of them may be read: all, or while hooks are awaited those that a cause speaks of. */
+/* commits_spoken: how many of them may be read: all, or, while a hint is awaited, those up to the last that a cause
+ * names. */
 static size_t commits_spoken(struct scan *scan, const struct source_commits *commits)
 {
     struct cause_text ignored;

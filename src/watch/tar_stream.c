@@ -1,9 +1,10 @@
-/* tar_stream: the files of a revision as a tar, from a thread of the pool to somebody on the loop, at that one's pace.
+/* tar_stream: the files of a revision as a tar, from a thread of the pool to a reader on the loop, at the reader's
+ * pace.
  *
- * Owns one piece of memory that is full (the loop's) or not (the thread's), under its lock; the thread waits while it
- * is full. Promises one call of `end` unless cancelled, and none of `bytes` after it.
+ * Owns one buffer, which is either full (the loop's) or not (the thread's), under its lock; the thread waits while it
+ * is full. Promises one call of `end` unless cancelled, and no call of `bytes` after it.
  *
- * Fails as source.h says; with unavailable when nobody takes a piece for a minute. */
+ * Fails as source.h says; with unavailable when the reader takes no piece for a minute. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -106,8 +107,8 @@ static void stream_work(struct pool_job *job, struct pool_worker *worker)
 
 /* --- on the loop's thread --- */
 
-/* stream_pump: gives what is there to who wants it. The callbacks may ask for more or cancel: those calls come back
- * here or leave a cause. */
+/* stream_pump: hands a full buffer to the reader if it asked for one. The callbacks may ask for more or cancel: those
+ * calls arrive here again, or set a flag that is read below. */
 static void stream_pump(struct watch_tar_stream *stream)
 {
     if (stream->calling)

@@ -15,6 +15,7 @@ int main(int argc, char **argv)
         { "rows", contract_rows, n_contract_rows },
         { "attempts", contract_attempts, n_contract_attempts },
         { "archives", contract_archives, n_contract_archives },
+        { "changesets", contract_changesets, n_contract_changesets },
         { "order", contract_order, n_contract_order },
         { "read", contract_read, n_contract_read },
         { "history", contract_history, n_contract_history },
@@ -24,6 +25,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (argc == 2 && strcmp(argv[1], parts[i].name) == 0)
             return _cmocka_run_group_tests(parts[i].name, parts[i].tests, parts[i].n, NULL, NULL);
-    fprintf(stderr, "usage: test_contract rows|attempts|archives|order|read|history|backup|crash\n");
+    fprintf(stderr, "usage: test_contract rows|attempts|archives|changesets|order|read|history|backup|crash\n");
     return 2;
 }

@@ -78,9 +78,9 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
 #define OPS(w) ((w)->store->ops)
 
 /* The parts of the suite, for main. */
-extern const struct CMUnitTest contract_rows[], contract_attempts[], contract_archives[], contract_order[],
-    contract_read[], contract_history[], contract_backup[], contract_crash[];
-extern const size_t n_contract_rows, n_contract_attempts, n_contract_archives, n_contract_order, n_contract_read,
-    n_contract_history, n_contract_backup, n_contract_crash;
+extern const struct CMUnitTest contract_rows[], contract_attempts[], contract_archives[], contract_changesets[],
+    contract_order[], contract_read[], contract_history[], contract_backup[], contract_crash[];
+extern const size_t n_contract_rows, n_contract_attempts, n_contract_archives, n_contract_changesets, n_contract_order,
+    n_contract_read, n_contract_history, n_contract_backup, n_contract_crash;
 
 #endif

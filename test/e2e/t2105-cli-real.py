@@ -165,6 +165,9 @@ same(sorted(n['role'] for n in nodes), ['executor', 'server'], 'nodes')
 name = [n['name'] for n in nodes if n['role'] == 'executor'][0]
 same(w('executor', 'pause', name).returncode, 0, 'executor pause')
 has(w('nodes').out, 'paused', 'shows in nodes')
+same([line.split(None, 1) for line in w('executor', 'show', name).out.splitlines() if line.startswith(('executor', 'state'))],
+     [['executor', name], ['state', 'paused']], 'executor show')
+same((j('executor', 'show', name)['name'], w('executor', 'show', 'nobody').returncode), (name, 66), 'executor show --json; one that is not there: 66')
 same(w('executor', 'resume', name).returncode, 0, 'executor resume')
 held = w('enqueue', '-', stdin='{"name": "s", "command": ["sleep", "60"], "semaphores": ["licence"]}').out.strip()
 same([s['name'] for s in j('semaphores')], ['licence'], 'semaphores')

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# time limit: 420
+# time limit: 600
 # store: sqlite (it starts its own PostgreSQL)
 """As t4062 on PostgreSQL: every command, and every page, costs the server's process as many instructions, and the database as many statements and blocks, with 10 and
 with 600 archives, queues, executors, tokens and semaphores."""

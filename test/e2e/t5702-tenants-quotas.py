@@ -117,6 +117,8 @@ for task in halves:
 until(lambda: red.quotas()['tasks'][0] == 0, 'their jobs end without them', 20)
 result(red, b'x' * 90, [('f', b'y' * 30)])
 same((red.quotas()['logs'], red.quotas()['files']), ((90, 100), (30, 50)), 'bytes are counted')
+lanes = red.get('/v1/lanes').json['lanes']
+same([(lane['log_bytes'], lane['file_bytes']) for lane in lanes if lane.get('log_bytes')], [(90, 30)], 'and the lane says that they are its own')
 retried = result(red, b'x' * 20, [('f', b'y' * 20), ('g', b'z' * 5)], exit=1)
 same((red.quotas()['logs'], red.quotas()['files']), ((110, 100), (55, 50)), 'a task that runs isn\'t cut off')
 refused(red.post('/v1/tasks', dict(name='x', queue='q', data=1)), 507, 'quota_full', text='logs are full')

@@ -245,6 +245,29 @@ holder.communicate('COMMIT;\n', timeout=30)
 until(lambda: used('logs') == [200] * 3, 'they count once they are written', 20)
 until(lambda: pg.sql('SELECT count(*), min(sealed), max(sealed) FROM log', 'weir') == '2|1|1', 'and both are noted in the history', 20)
 
+# -- likewise when the job is given up at another server, for good: no more of its log is sent, and nothing seals it
+def lost_elsewhere(name, first):
+    """a job whose executor forgot it and says so to another server, while 30 bytes wait to be written at the first one, behind `first` that are"""
+    before = used('logs')[0]
+    loser = Worker(reds[0], name, labels=dict(only=name), instance='one', memory='first')
+    task = reds[0].enqueue(dict(name=name, queue='q', data=1, labels=dict(only=name), retry=dict(attempts=1)))['id']
+    grant = until(lambda: loser.claim(wait_ms=500, seq=1), 'a job', 20)[0]
+    if first:
+        same(loser.log(grant, 0, b'l' * first).status, 200, 'a log')
+        until(lambda: pg.sql(f'SELECT bytes FROM log WHERE task = {task}', 'weir') == str(first), 'that is written', 20)
+    holder = log_locked()
+    same(loser.log(grant, first, b'l' * 30).status, 200, 'more, that waits to be written')
+    again = Worker(reds[1], name, labels=dict(only=name), instance='one', memory='second')
+    until(lambda: again.poll(free=0, seq=2) and reds[1].state(task) == 'F', 'its executor has forgotten it, and tells another server', 20)
+    until(lambda: used('logs') == [before + first] * 3, f'which knows of {first} bytes', 20)
+    holder.communicate('COMMIT;\n', timeout=30)
+    until(lambda: used('logs') == [before + first + 30] * 3, 'the others count once they are written', 20)
+    same(pg.sql(f'SELECT bytes, sealed FROM log WHERE task = {task}', 'weir'), f'{first + 30}|0', 'and the log stays open for a late result')
+
+
+lost_elsewhere('loser', 100)
+lost_elsewhere('starter', 0)
+
 # -- requests: so many a second at each server, however they come
 quotas(requests=10)
 got, lock = collections.Counter(), threading.Lock()

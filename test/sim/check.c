@@ -340,6 +340,12 @@ static bool gone_aside(struct world *w, int64_t id)
     return lane_shut(w, store_task(w, id)->lane) || !task_served(w, store_task(w, id));
 }
 
+/* Turns beside each other may give one rank twice: then the smaller number is first (slice_holds_first). */
+static bool waits_ahead(const struct hold *a, const struct hold *b)
+{
+    return a->rank < b->rank || (a->rank == b->rank && a->task < b->task);
+}
+
 /* I10: who waits for slots does so because in one of them there is no room behind those who were there first. */
 static void check_waiters(struct world *w)
 {
@@ -355,8 +361,8 @@ static void check_waiters(struct world *w)
             const struct slot *slot = map_find(&m->slots, (uint64_t)own->key);
             int64_t ahead = 0;
             for (size_t a = 0; a < m->n_holds; a++)
-                ahead += m->holds[a].kind == HOLD_slot && m->holds[a].key == own->key && m->holds[a].rank < own->rank &&
-                         !gone_aside(w, m->holds[a].task);
+                ahead += m->holds[a].kind == HOLD_slot && m->holds[a].key == own->key &&
+                         waits_ahead(&m->holds[a], own) && !gone_aside(w, m->holds[a].task);
             blocked = ahead >= slot->limit - slot->used || ahead >= 16;
         }
         if (!blocked)

@@ -263,6 +263,7 @@ void memstore_apply(struct memstore *m, const struct changes *c)
         m->clock = *c->clock;
     work_apply(m, c);
     archives_apply(m, c);
+    changesets_apply(m, c);
     if (c->history.events.len) {
         ASSERT(c->history.first_seq == m->head.seq + 1 && c->history.turn <= c->head.turn);
         for (size_t i = 0; i < m->n_turns; i++)
@@ -584,6 +585,7 @@ struct memstore *memstore_new(uint64_t incarnation)
 {
     struct memstore *m = mem_alloc(sizeof *m);
     archive_ops_add(&memstore_ops);
+    changeset_ops_add(&memstore_ops);
     *m = (struct memstore){ .own = { .store = { .ops = &memstore_ops, .exclusive = true }, .rows = m } };
     m->head = (struct store_head){ .incarnation = incarnation,
         .next_task = 1,
@@ -599,7 +601,7 @@ struct memstore *memstore_new(uint64_t incarnation)
 static void maps_release(struct memstore *m)
 {
     struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs,
-        &m->ins, &m->outputs, &m->archives, &m->touched };
+        &m->ins, &m->outputs, &m->archives, &m->changesets, &m->touched };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_release(maps[i]);
     smap_release(&m->uniques);
@@ -646,7 +648,8 @@ void memstore_keep(struct memstore *to, const struct memstore *from, struct aren
     static const size_t maps[] = { offsetof(struct memstore, lanes), offsetof(struct memstore, classes),
         offsetof(struct memstore, specs), offsetof(struct memstore, slots), offsetof(struct memstore, tasks),
         offsetof(struct memstore, executors), offsetof(struct memstore, tokens), offsetof(struct memstore, outputs),
-        offsetof(struct memstore, archives), offsetof(struct memstore, touched) };
+        offsetof(struct memstore, archives), offsetof(struct memstore, changesets),
+        offsetof(struct memstore, touched) };
     maps_release(to);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_copy((struct map *)(void *)((char *)to + maps[i]),
@@ -662,6 +665,7 @@ void memstore_keep(struct memstore *to, const struct memstore *from, struct aren
     LIST_COPY(to, from, arena, revisions);
     LIST_COPY(to, from, arena, latests);
     LIST_COPY(to, from, arena, schedules);
+    LIST_COPY(to, from, arena, changeset_files);
     memcpy(to->site, from->site, sizeof to->site);
     to->n_site = from->n_site;
     to->clock = from->clock;

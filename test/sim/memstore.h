@@ -69,6 +69,9 @@ struct memstore {
     size_t n_latests, cap_latests;
     struct schedule *schedules;
     size_t n_schedules, cap_schedules;
+    struct map changesets; /* by task */
+    struct changeset_file *changeset_files;
+    size_t n_changeset_files, cap_changeset_files;
     struct turn_row {
         int64_t turn, first_seq, time;
         struct str events;
@@ -132,5 +135,9 @@ void archive_ops_add(struct store_ops *ops);
 const struct revision *memstore_revision(const struct memstore *store, int64_t lane, int64_t rev); /* NULL: none */
 /* run 0; NULL: none */
 const struct task *memstore_task_upto(const struct memstore *store, int64_t lane, struct str name, int64_t upto);
+
+/* memstore_changesets.c */
+void changesets_apply(struct memstore *store, const struct changes *changes);
+void changeset_ops_add(struct store_ops *ops);
 
 #endif

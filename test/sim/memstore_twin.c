@@ -61,10 +61,12 @@ static uint64_t rest_sum(uint64_t h, const struct task *task)
 #define SUM_maybe(member) SUM_number(member)
 #define SUM_archive_kind(member) SUM_number(member)
 #define SUM_revision_state(member) SUM_number(member)
+#define SUM_movetype(member) SUM_number(member)
 #define SUM_state(member) SUM_number(member)
 #define SUM_outcome(member) SUM_number(member)
 #define SUM_text(member) h = mix_str(h, row->member);
 #define SUM_bytes(member) h = mix_str(h, (struct str){ (const char *)row->member, sizeof row->member });
+#define SUM_hash(member) SUM_bytes(member)
 #define SUM_labels(member) h = labels_sum(h, row->member, row->n_##member);
 #define SUM_numbers(member) h = ids_sum(h, row->member, row->n_##member);
 #define SUM_list(member) SUM_numbers(member)
@@ -89,6 +91,8 @@ SUMMER(spec, spec)
 SUMMER(schedule, schedule)
 SUMMER(revision, revision)
 SUMMER(latest, latest)
+SUMMER(changeset, changeset)
+SUMMER(changeset_file, changeset_file)
 SUMMER(duty, duty)
 SUMMER(site, site_key)
 
@@ -381,6 +385,41 @@ static bool twin_latest(struct store *store, struct arena *arena, int64_t lane, 
     SAID(*out_found ? latest_sum(out) : 0, found ? latest_sum(&row) : 0, "the newest task of a name");
 }
 
+static bool twin_changeset(
+    struct store *store, struct arena *arena, int64_t task, struct changeset *out, bool *out_found, struct err *err)
+{
+    struct changeset row;
+    bool found;
+    LOAD(load_changeset, (real, arena, task, out, out_found, err), (store, &scratch, task, &row, &found, err));
+    SAID(*out_found ? changeset_sum(out) : 0, found ? changeset_sum(&row) : 0, "a change set");
+}
+
+static bool twin_changeset_find(
+    struct store *store, struct str tenant, struct str csid, int64_t *out_task, struct err *err)
+{
+    int64_t task;
+    LOAD(changeset_find, (real, tenant, csid, out_task, err), (store, tenant, csid, &task, err));
+    SAID((uint64_t)*out_task, (uint64_t)task, "the change set of a CSID");
+}
+
+static bool twin_changeset_of_hash(
+    struct store *store, struct str tenant, const uint8_t hash[32], int64_t *out_task, struct err *err)
+{
+    int64_t task;
+    LOAD(changeset_of_hash, (real, tenant, hash, out_task, err), (store, tenant, hash, &task, err));
+    SAID((uint64_t)*out_task, (uint64_t)task, "the change set of a content");
+}
+
+static bool twin_changeset_file_near(struct store *store, struct arena *arena, int64_t lane, bool applied,
+    struct str path, int64_t rank, bool after, struct changeset_file *out, bool *out_found, struct err *err)
+{
+    struct changeset_file row;
+    bool found;
+    LOAD(changeset_file_near, (real, arena, lane, applied, path, rank, after, out, out_found, err),
+        (store, &scratch, lane, applied, path, rank, after, &row, &found, err));
+    SAID(*out_found ? changeset_file_sum(out) : 0, found ? changeset_file_sum(&row) : 0, "the nearest row of a path");
+}
+
 static bool twin_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto,
     int64_t *out_task, int64_t *out_rev, struct err *err)
 {
@@ -506,6 +545,10 @@ void memport_twin(struct memport *port, struct store *real)
     ops.task_find = twin_task_find;
     ops.tasks_open = twin_tasks_open;
     ops.tasks_after = twin_tasks_after;
+    ops.load_changeset = twin_changeset;
+    ops.changeset_find = twin_changeset_find;
+    ops.changeset_of_hash = twin_changeset_of_hash;
+    ops.changeset_file_near = twin_changeset_file_near;
     shared = *port->store.ops->shared;
     shared.expect = twin_expect;
     shared.load_others = twin_others;
@@ -513,6 +556,29 @@ void memport_twin(struct memport *port, struct store *real)
     port->store.ops = &ops;
     port->store.exclusive = real->exclusive;
     port->real = real;
+}
+
+static bool changesets_compare(struct memport *port, struct arena *arena, struct err *err)
+{
+    struct store *store = &port->store;
+    struct changeset changeset;
+    struct changeset_file near;
+    int64_t task;
+    bool found, ok = true;
+    MAP_EACH (&port->rows->changesets, e) {
+        const struct changeset *row = e->value;
+        ok = ok && store->ops->load_changeset(store, arena, row->task, &changeset, &found, err) &&
+             store->ops->changeset_find(store, row->tenant, row->csid, &task, err) &&
+             store->ops->changeset_of_hash(store, row->tenant, row->hash, &task, err);
+    }
+    for (size_t i = 0; i < port->rows->n_changeset_files; i++) {
+        const struct changeset_file *f = &port->rows->changeset_files[i];
+        for (int64_t beside = -1; beside <= 1; beside++) /* the row itself from both sides, and its neighbours */
+            for (int after = 0; after <= 1; after++)
+                ok = ok && store->ops->changeset_file_near(
+                               store, arena, f->lane, f->applied, f->path, f->rank + beside, after, &near, &found, err);
+    }
+    return ok;
 }
 
 /* All that can be asked for, once more. */
@@ -550,6 +616,7 @@ bool memport_compare(struct memport *port, struct err *err)
     for (size_t i = 0; i < port->rows->n_attempts; i++)
         ok = ok && store->ops->load_attempt(
                        store, port->rows->attempts[i].task, port->rows->attempts[i].grant, &attempt, &found, err);
+    ok = ok && changesets_compare(port, &arena, err);
     store->ops->rollback(store);
     arena_release(&arena);
     return ok;

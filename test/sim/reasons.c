@@ -180,7 +180,8 @@ static void slots_collect(struct world *w, const struct doomed *doomed, struct a
             const struct hold *hold = &m->holds[k];
             if (hold->key != id)
                 continue;
-            if (hold->kind == HOLD_slot && hold->rank < rank && !is_doomed(doomed, hold->task))
+            bool first = hold->rank < rank || (hold->rank == rank && hold->task < facts->task.id);
+            if (hold->kind == HOLD_slot && first && !is_doomed(doomed, hold->task))
                 out->ahead += !gives_way(w, hold->task, facts, out->since != 0);
             out->slot.used -= hold->kind == HOLD_held && is_doomed(doomed, hold->task);
         }

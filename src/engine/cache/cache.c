@@ -142,6 +142,27 @@ static bool rows_holds_of_task(
     return store->ops->holds_of_task(store, arena, task, out, out_n, err);
 }
 
+static bool rows_changeset(
+    void *owner, struct arena *arena, int64_t task, struct changeset *out, bool *out_found, struct err *err)
+{
+    struct engine *engine = owner;
+    if (engine->shared->narrow)
+        turn_widen(engine->shared->narrow);
+    return engine->store->ops->load_changeset(engine->store, arena, task, out, out_found, err);
+}
+
+static bool rows_changeset_near(void *owner, struct arena *arena, int64_t lane, bool applied, struct str path,
+    int64_t rank, bool after, struct changeset_file *out, bool *out_found, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->changeset_file_near(store, arena, lane, applied, path, rank, after, out, out_found, err);
+}
+
+static int64_t rows_rank(void *owner)
+{
+    return task_number(((struct engine *)owner)->turn);
+}
+
 static bool rows_served(void *owner, int64_t class_id)
 {
     return class_is_served(owner, class_id);
@@ -162,7 +183,10 @@ struct rows caches_rows(struct engine *engine)
         .slot_open = rows_slot_open,
         .class_there = rows_class_there,
         .class_make = rows_class_make,
-        .served = rows_served };
+        .served = rows_served,
+        .changeset = rows_changeset,
+        .changeset_near = rows_changeset_near,
+        .rank = rows_rank };
 }
 
 /* --- all of them --- */
@@ -229,6 +253,8 @@ void caches_refresh(struct engine *engine, const struct others *others)
             continue;
         slot->used = row->used;
         slot->waiting = row->waiting;
+        /* other servers may still know it as used: if it is empty, it is so since now (slots_clear) */
+        map_take(&engine->slots->empty, (uint64_t)slot->id);
         slot_note(engine, slot);
     }
     for (size_t i = 0; i < others->n_executors; i++) {

@@ -35,6 +35,7 @@ struct cache {
     struct smap tenants;         /* name -> known_tenant, in the cache's arena */
     size_t n_conf, n_listed;     /* of them: listed; but `default` */
     bool limited;                /* one of them has a quota */
+    bool applies;                /* there is, or was, a class of change sets */
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id */
     uint64_t recent_since; /* what was put there before isn't counted any more: another server has committed */

@@ -37,6 +37,7 @@ struct task_class *cache_class_put(struct engine *engine, const struct task_clas
     engine->cache->index_low = i + 1;
     class_->index = i;
     class_->used = engine->boot;
+    engine->cache->applies |= class_->kind == KIND_APPLY;
     map_put(&engine->cache->classes, (uint64_t)class_->id, class_);
     smap_put(&engine->cache->class_keys, class_->key, class_);
     served_class_made(engine, class_);

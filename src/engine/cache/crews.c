@@ -2,7 +2,7 @@
  * tenant, zone, kinds, labels) are one crew, which is counted: a question visits each crew, not each executor.
  *
  * Whether an executor is alive depends on the time: the live ones of a crew are listed in order of their last polls, so
- * those that fell silent since are at the front, and each is removed once. All of it is under heard_lock: the api
+ * those that fell silent since are at the front, and each is removed once. All of it is under GUARD_heard: the api
  * asks while turns run. */
 #include <string.h>
 
@@ -128,10 +128,10 @@ void crew_heard(struct known_executor *known)
 
 void crew_state(struct engine *engine, struct known_executor *known)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     if (known->crew)
         crew_move(known, known->place);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
 }
 
 /* Executors that have been silent for too long leave the front. */
@@ -150,7 +150,7 @@ void engine_crew(struct engine *engine, const struct task_class *class_, struct 
 {
     int64_t now = clock_boot_ms();
     *out = (struct why_crew){ 0 };
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     bool believed =
         engine->shared->joined_site && now - engine->shared->began <= executor_silent_ms(engine); /* as executor_live */
     SMAP_EACH (&engine->grants->crews, e) {
@@ -168,19 +168,19 @@ void engine_crew(struct engine *engine, const struct task_class *class_, struct 
         if (believed)
             out->open += (size_t)crew->counts[CREW_UNHEARD][EXECUTOR_ACTIVE];
     }
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
 }
 
 struct known_executor *crew_serves(struct engine *engine, const struct task_class *class_)
 {
     struct list_node *first = NULL;
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     SMAP_EACH (&engine->grants->crews, e) {
         struct crew *crew = e->value;
         if (!first && crew->active.first && class_fits(class_, &crew->like))
             first = crew->active.first;
     }
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     return first ? CONTAINER_OF(first, struct known_executor, active) : NULL;
 }
 

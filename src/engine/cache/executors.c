@@ -1,6 +1,6 @@
 /* executors: copies of their rows, by number and by name. An executor may register again every minute, for years: each
  * has one piece of memory for its texts, and the former piece is freed at the end of the turn, whose events may refer
- * to it. heard_lock is held while maps and crews change: other threads read them under it. */
+ * to it. GUARD_heard is held while maps and crews change: other threads read them under it. */
 #include <string.h>
 
 #include "engine/cache/parts.h"
@@ -57,7 +57,7 @@ static void text_old(struct engine *engine, void *text)
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row)
 {
     struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)row->id);
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     if (!known) {
         known = mem_alloc(sizeof *known);
         *known = (struct known_executor){ 0 };
@@ -73,7 +73,7 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
         memset(known->fits, 0, known->n_fits);
     smap_put(&engine->cache->executor_names, known->subject, known);
     crew_join(engine, known);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     return known;
 }
 
@@ -82,14 +82,14 @@ void cache_executor_drop(struct engine *engine, int64_t id)
     struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)id);
     if (!known)
         return;
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     map_take(&engine->cache->executors, (uint64_t)id);
     if (smap_find(&engine->cache->executor_names, known->subject) == known)
         smap_take(&engine->cache->executor_names, known->subject);
     known->row.state = EXECUTOR_LOST;
     crew_leave(engine, known);
     silence_forget(engine, known);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     served_look(engine, NULL);
     tenant_executors_moved(engine, &known->row, -1);
     text_old(engine, known->texts);

@@ -87,10 +87,8 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
         return slot;
     if (turn->slice->failed)
         return slot;
-    if (!store->ops->shared->slot_lock(store, turn->arena, slot->id, &row, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn, store->ops->shared->slot_lock(store, turn->arena, slot->id, &row, turn->err)))
         return slot;
-    }
     slot->limit = row.limit;
     slot->used = row.used;
     slot->waiting = row.waiting;

@@ -1,11 +1,11 @@
-/* tokens: all tokens as of the last commit that this server knows; the API looks them up here (engine_token), on its
+/* tokens: all tokens as of the last commit that this server knows; the API looks tokens up here (engine_token), on its
  * own thread.
  *
- * They are read at the start, and when everything is read again. Afterwards this server's own turns add and remove
- * tokens; of other servers' turns events name the revoked ones, and only rows behind the newest known number are read.
- * So a change costs the same however many tokens there are.
+ * The engine reads all of them when it starts, and when it reads everything again. After that its own turns add and
+ * remove tokens. Of other servers' turns, events name the tokens that were revoked, and only rows with a number above
+ * the newest known one are read: a change costs the same however many tokens there are.
  *
- * Owns the tables; only turns change them, with the lock, so turns read without it. */
+ * Owns the tables; only turns change them, under GUARD_tokens, so turns read without it. */
 #include <string.h>
 
 #include "engine/cache/parts.h"
@@ -78,11 +78,6 @@ static void tokens_drop(struct tokens *tokens)
     tokens->newest = 0;
 }
 
-void tokens_open(struct engine *engine)
-{
-    pthread_mutex_init(&engine->tokens->lock, NULL);
-}
-
 void tokens_release(struct engine *engine)
 {
     struct tokens *tokens = engine->tokens;
@@ -91,7 +86,6 @@ void tokens_release(struct engine *engine)
     map_release(&tokens->by_hash);
     smap_release(&tokens->by_subject);
     smap_release(&tokens->tenants);
-    pthread_mutex_destroy(&tokens->lock);
 }
 
 bool tokens_load(struct engine *engine, struct err *err)
@@ -100,12 +94,12 @@ bool tokens_load(struct engine *engine, struct err *err)
     struct token **rows;
     size_t n;
     bool ok = engine->store->ops->load_tokens(engine->store, &scratch, 0, SIZE_MAX, &rows, &n, err);
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     if (ok)
         tokens_drop(engine->tokens);
     for (size_t i = 0; ok && i < n; i++)
         token_put(engine->tokens, &scratch, rows[i]);
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     if (ok)
         tokens_tell(engine);
     arena_release(&scratch);
@@ -123,7 +117,7 @@ void tokens_follow(struct turn *turn)
     struct tokens *tokens = engine->tokens;
     if (!turn->changes.tokens.n && !turn->changes.tokens_remove.n && !turn->changes.site.n)
         return;
-    pthread_mutex_lock(&tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     for (size_t i = 0; i < turn->changes.tokens_remove.n; i++) {
         struct known_token *known = map_find(&tokens->by_id, (uint64_t)turn->changes.tokens_remove.at[i]);
         if (known)
@@ -131,7 +125,7 @@ void tokens_follow(struct turn *turn)
     }
     for (size_t i = 0; i < turn->changes.tokens.n; i++)
         token_put(tokens, turn->arena, turn->changes.tokens.at[i]);
-    pthread_mutex_unlock(&tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     tokens_tell(engine);
 }
 
@@ -144,15 +138,15 @@ bool tokens_take(struct turn *turn, struct err *err)
     size_t n;
     if (!engine->store->ops->load_tokens(engine->store, turn->arena, engine->tokens->newest, SIZE_MAX, &rows, &n, err))
         return false;
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     for (size_t i = 0; i < n; i++)
         token_put(engine->tokens, turn->arena, rows[i]);
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     tokens_tell(engine);
     return true;
 }
 
-/* A newer token may have the name meanwhile, so the row is read. */
+/* A newer token may have the same name, so the row is read. */
 void token_gone_elsewhere(struct turn *turn, struct str subject)
 {
     struct engine *engine = turn->engine;
@@ -161,15 +155,14 @@ void token_gone_elsewhere(struct turn *turn, struct str subject)
     size_t n;
     if (!known)
         return;
-    if (!engine->store->ops->load_tokens(engine->store, turn->arena, known->row.id - 1, 1, &rows, &n, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn,
+            engine->store->ops->load_tokens(engine->store, turn->arena, known->row.id - 1, 1, &rows, &n, turn->err)))
         return;
-    }
     if (n && rows[0]->id == known->row.id)
         return;
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     token_drop(engine->tokens, known);
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
 }
 
 /* --- for turns --- */
@@ -214,38 +207,38 @@ int64_t tokens_of(struct turn *turn, struct str tenant)
 
 bool engine_token(struct engine *engine, const uint8_t hash[32], struct arena *arena, struct token *out)
 {
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     const struct known_token *known = map_find(&engine->tokens->by_hash, head_of(hash));
     if (known) {
         *out = known->row;
         out->name = str_dup(arena, known->row.name);
         out->tenant = str_dup(arena, known->row.tenant);
     }
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     return known != NULL;
 }
 
 bool engine_token_stands(struct engine *engine, int64_t id)
 {
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     bool stands = map_find(&engine->tokens->by_id, (uint64_t)id) != NULL;
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     return stands;
 }
 
 bool engine_has_tokens(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     bool any = engine->tokens->by_id.n > 0;
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     return any;
 }
 
 bool engine_tenant_has_token(struct engine *engine, struct str tenant)
 {
-    pthread_mutex_lock(&engine->tokens->lock);
+    guard_enter(engine, GUARD_tokens);
     bool has = smap_find(&engine->tokens->tenants, tenant) != NULL;
-    pthread_mutex_unlock(&engine->tokens->lock);
+    guard_leave(engine, GUARD_tokens);
     return has;
 }
 

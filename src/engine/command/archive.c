@@ -109,10 +109,9 @@ struct archive *archive_own(struct turn *turn, int64_t lane)
     bool locks = true;
     if (PLANT(archive_unlocked))
         locks = false;
-    if (locks && !engine->store->ops->shared->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
-        turn->slice->failed = true;
+    if (locks &&
+        !turn_read(turn, engine->store->ops->shared->archive_lock(engine->store, turn->arena, lane, &row, turn->err)))
         return copy;
-    }
     archive_put(engine, &row);
     *copy = ((struct known_archive *)map_find(&engine->cache->archives, (uint64_t)lane))->row;
     map_put(&turn->narrow.locked, (uint64_t)lane, copy);
@@ -163,10 +162,8 @@ struct definition *definition_get(struct turn *turn, int64_t id)
     if (definition)
         return definition;
     const struct spec *spec = turn->engine->cache->rows.spec(turn->engine, id, turn->err);
-    if (!spec) {
-        turn->slice->failed = true;
+    if (!turn_read(turn, spec != NULL))
         return NULL;
-    }
     definition = definition_of_text(spec->body);
     definition_remember(turn->engine, id, definition);
     return definition;
@@ -187,21 +184,13 @@ int64_t definition_put(struct turn *turn, struct definition *definition)
 struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena)
 {
     const struct archive *archive = task->rev ? turn_archive(turn, task->lane) : NULL;
-    struct store *store = turn->engine->store;
-    struct revision revision = { 0 };
-    bool found = false;
+    const struct revision *revision = archive ? revision_find(turn, task->lane, task->rev) : NULL;
     if (!archive)
         return (struct grant_source){ 0 };
-    const struct revision *told = revision_told(turn, task->lane, task->rev);
-    found = told != NULL;
-    if (told)
-        revision = *told;
-    if (!found && !store->ops->load_revision(store, turn->arena, task->lane, task->rev, &revision, &found, turn->err))
-        turn->slice->failed = true;
     return (struct grant_source){ .kind = archive->kind,
         .url = str_dup(arena, archive->url),
-        .ident = found ? str_dup(arena, revision.ident) : (struct str){ 0 },
-        .prev = found && revision.n_prevs ? revision.prevs[0] : 0 };
+        .ident = revision ? str_dup(arena, revision->ident) : (struct str){ 0 },
+        .prev = revision && revision->n_prevs ? revision->prevs[0] : 0 };
 }
 
 /* --- commands --- */
@@ -232,7 +221,7 @@ static bool lane_is_unused(struct turn *turn, int64_t id)
     return id > 0 && tasks == 0;
 }
 
-void command_archive_add(struct turn *turn, struct command *command)
+bool command_archive_add(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive_add.name;
     const struct archive *wish = &command->in.archive_add.archive;
@@ -242,12 +231,11 @@ void command_archive_add(struct turn *turn, struct command *command)
     if (idempotency_met(turn, command, &kept)) {
         if (!command->err.code && archive)
             archive_answer(command, archive);
-        return;
+        return true;
     }
-    if (lane && !archive && !lane_is_unused(turn, lane->id)) {
-        turn_refuse(turn, command, ERR_name_taken, "'%.*s' is the name of a queue; choose another", STR_ARG(name));
-        return;
-    }
+    if (lane && !archive && !lane_is_unused(turn, lane->id))
+        return turn_refuse(
+            turn, command, ERR_name_taken, "'%.*s' is the name of a queue; choose another", STR_ARG(name));
     if (archive && !archive->removed) {
         bool same =
             archive->kind == wish->kind && str_eq(archive->url, wish->url) && str_eq(archive->branch, wish->branch);
@@ -256,10 +244,10 @@ void command_archive_add(struct turn *turn, struct command *command)
                 "there is an archive '%.*s' of another kind, address or branch: remove it first", STR_ARG(name));
         command->status = 200;
         archive_answer(command, archive);
-        return;
+        return true;
     }
     if (quota_refused(turn, command, QUOTA_archives, 1))
-        return;
+        return false;
     if (!lane)
         lane = cache_lane_make(turn, command->actor.tenant, name, LANE_ARCHIVE);
     slice_lane(turn->slice, lane->id)->kind = LANE_ARCHIVE;
@@ -282,6 +270,7 @@ void command_archive_add(struct turn *turn, struct command *command)
     command->status = 201;
     archive_answer(command, row);
     idempotency_keep(turn, command, &lane->id, 1);
+    return true;
 }
 
 /* archives_removing: a batch of tasks a turn. Executing tasks are cancelled and end when their executors report it; a
@@ -293,11 +282,9 @@ void archives_removing(struct turn *turn)
     for (size_t i = 0; i < engine->backlog->removing.n && !turn->slice->failed; i++) {
         int64_t *ids;
         size_t n, stopped = 0;
-        if (!engine->store->ops->tasks_open(
-                engine->store, turn->arena, engine->backlog->removing.at[i], engine->batch, &ids, &n, turn->err)) {
-            turn->slice->failed = true;
+        if (!turn_read(turn, engine->store->ops->tasks_open(engine->store, turn->arena, engine->backlog->removing.at[i],
+                                 engine->batch, &ids, &n, turn->err)))
             return;
-        }
         for (size_t k = 0; k < n; k++) {
             struct node *node = slice_find(turn->slice, ids[k]);
             if (!node || state_ended(node->row.state) || node->row.ending)
@@ -313,14 +300,12 @@ void archives_removing(struct turn *turn)
     engine->backlog->removing.n = left;
 }
 
-void command_archive_remove(struct turn *turn, struct command *command)
+bool command_archive_remove(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive.name;
     struct archive *archive = archive_named(turn, command, name);
-    if (!archive || archive->removed) {
-        turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
-        return;
-    }
+    if (!archive || archive->removed)
+        return turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
     archive->removed = turn->wall;
     tenant_now(turn, command->actor.tenant)->archives_more--;
     /* in this very turn, after the commands; looked at again if it comes to nothing */
@@ -330,37 +315,27 @@ void command_archive_remove(struct turn *turn, struct command *command)
     archive_event(turn, command, EVENT_archive_removed, archive, name, command->in.archive.reason);
     command->status = 200;
     archive_answer(command, archive);
+    return true;
 }
 
-void command_archive_skip(struct turn *turn, struct command *command)
+bool command_archive_skip(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive.name;
     int64_t rev = command->in.archive.rev;
     struct archive *archive = archive_named(turn, command, name);
-    struct store *store = turn->engine->store;
-    struct revision *row = ARENA_NEW(turn->arena, struct revision);
-    bool found = false;
-    if (!archive || archive->removed) {
-        turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
-        return;
-    }
-    found = revision_told(turn, archive->lane, rev) != NULL;
-    if (!found && !store->ops->load_revision(store, turn->arena, archive->lane, rev, row, &found, turn->err))
-        turn->slice->failed = true;
-    if (found || rev < archive->next) {
-        turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is known: there is nothing to skip",
+    if (!archive || archive->removed)
+        return turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
+    if (revision_find(turn, archive->lane, rev) || rev < archive->next)
+        return turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is known: there is nothing to skip",
             (long long)rev, STR_ARG(name));
-        return;
-    }
-    if (rev > archive->youngest && rev > archive->next) {
-        turn_refuse(turn, command, ERR_conflict,
+    if (rev > archive->youngest && rev > archive->next)
+        return turn_refuse(turn, command, ERR_conflict,
             "revision %lld of '%.*s' is beyond the youngest known one (%lld): no gap there", (long long)rev,
             STR_ARG(name), (long long)archive->youngest);
-        return;
-    }
     /* the next one can't be read, and nothing would get past it */
     if (rev > archive->youngest)
         archive->youngest = rev;
+    struct revision *row = ARENA_NEW(turn->arena, struct revision);
     *row = (struct revision){ .lane = archive->lane,
         .rev = rev,
         .state = REVISION_SKIPPED,
@@ -373,18 +348,24 @@ void command_archive_skip(struct turn *turn, struct command *command)
         revisions_open(turn, archive);
     command->status = 200;
     archive_answer(command, archive);
+    return true;
+}
+
+static void queue_again(struct turn *turn, struct node *node, const struct node *leaves)
+{
+    struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
+    if (archive && !state_ended(node->row.state))
+        lock_again(turn->slice, archive, node, leaves);
 }
 
 void archive_lock_again(struct turn *turn, struct node *node)
 {
-    struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
-    if (archive && !state_ended(node->row.state))
-        lock_again(turn->slice, archive, node);
+    queue_again(turn, node, NULL);
 }
 
 void locks_again(struct turn *turn, size_t from, const struct node *except)
 {
     for (size_t i = from; i < turn->slice->restaged.n; i++)
         if (turn->slice->restaged.at[i] != except)
-            archive_lock_again(turn, turn->slice->restaged.at[i]);
+            queue_again(turn, turn->slice->restaged.at[i], except);
 }

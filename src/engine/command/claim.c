@@ -127,8 +127,11 @@ static struct picks picks_open(struct turn *turn, struct known_executor *known, 
         if (!cache_fits(turn->engine, known, class_->id))
             continue;
         struct supply *supply = supply_get(turn, class_->id, want);
-        if (supply_head(turn, supply, &head))
-            picks_add(&picks, turn->arena, &head, supply);
+        if (!supply_head(turn, supply, &head))
+            continue;
+        if (class_->kind == KIND_APPLY)
+            head.vt = 0; /* vt orders a target's own change sets; among classes they are the first of their priority */
+        picks_add(&picks, turn->arena, &head, supply);
     }
     return picks;
 }
@@ -186,6 +189,14 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         struct node *node = pick_next(turn, &picks);
         if (!node || turn->slice->failed)
             return;
+        if (node->row.marks & MARK_CHANGESET && turn->narrow.is) {
+            turn_widen(turn); /* two servers would start two of one target */
+            return;
+        }
+        if (node->row.marks & MARK_CHANGESET && !target_is_free(turn->slice, node)) {
+            picks_replace(&picks, NULL); /* the class is the target's: none of it starts now */
+            continue;
+        }
         bool closed = lane_closed(turn->slice, node->row.lane);
         if (PLANT(pause_ignored))
             closed = false;
@@ -269,6 +280,8 @@ void claims_run(struct turn *turn)
         if (!classes.all)
             fresh_class_add(&classes, row->class_id);
     }
+    for (size_t i = 0; i < turn->slice->freed.n; i++, fresh++) /* a pending change set of the target may start */
+        fresh_class_add(&classes, turn->slice->freed.at[i]);
     classes.all |= engine->polls->left;
     bool all = engine->polls->left;
     for (struct list_node *at = engine->polls->parked.first; at && (fresh > 0 || all); at = at->next) {

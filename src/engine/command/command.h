@@ -1,5 +1,5 @@
-/* command: a function for each kind of command, and what they share. Each either refuses (command->err) or changes the
- * slice; the table is in turn.c. */
+/* command: a function for each kind of command, and what they share. Each either refuses (false; why
+ * is in command->err) or changes the slice; the table is in turn.c. */
 #ifndef WEIR_ENGINE_COMMAND_COMMAND_H
 #define WEIR_ENGINE_COMMAND_COMMAND_H
 
@@ -15,27 +15,29 @@ enum {
     POLLS_TOGETHER_MS = 64, /* a power of two: long polls end in step */
 };
 
-void command_enqueue(struct turn *turn, struct command *command);
-void command_cancel(struct turn *turn, struct command *command);
-void command_retry(struct turn *turn, struct command *command);
-void command_promote(struct turn *turn, struct command *command);
-void command_lane_pause(struct turn *turn, struct command *command);
-void command_executor_state(struct turn *turn, struct command *command);
-void command_token_create(struct turn *turn, struct command *command);
-void command_token_revoke(struct turn *turn, struct command *command);
-void command_register(struct turn *turn, struct command *command);
-void command_poll(struct turn *turn, struct command *command);
-void command_finish(struct turn *turn, struct command *command);
-void command_archive_add(struct turn *turn, struct command *command);
-void command_archive_remove(struct turn *turn, struct command *command);
-void command_archive_skip(struct turn *turn, struct command *command);
-void command_revision(struct turn *turn, struct command *command);
-void command_cause(struct turn *turn, struct command *command);
-void command_run(struct turn *turn, struct command *command);
-void command_prune(struct turn *turn, struct command *command);
-void command_log_grown(struct turn *turn, struct command *command);
-void command_site(struct turn *turn, struct command *command);
-void command_note(struct turn *turn, struct command *command);
+bool command_enqueue(struct turn *turn, struct command *command);
+bool command_cancel(struct turn *turn, struct command *command);
+bool command_retry(struct turn *turn, struct command *command);
+bool command_promote(struct turn *turn, struct command *command);
+bool command_lane_pause(struct turn *turn, struct command *command);
+bool command_executor_state(struct turn *turn, struct command *command);
+bool command_token_create(struct turn *turn, struct command *command);
+bool command_token_revoke(struct turn *turn, struct command *command);
+bool command_register(struct turn *turn, struct command *command);
+bool command_poll(struct turn *turn, struct command *command);
+bool command_finish(struct turn *turn, struct command *command);
+bool command_archive_add(struct turn *turn, struct command *command);
+bool command_archive_remove(struct turn *turn, struct command *command);
+bool command_archive_skip(struct turn *turn, struct command *command);
+bool command_revision(struct turn *turn, struct command *command);
+bool command_cause(struct turn *turn, struct command *command);
+bool command_run(struct turn *turn, struct command *command);
+bool command_prune(struct turn *turn, struct command *command);
+bool command_log_grown(struct turn *turn, struct command *command);
+bool command_site(struct turn *turn, struct command *command);
+bool command_note(struct turn *turn, struct command *command);
+bool command_changeset(struct turn *turn, struct command *command);
+bool command_approve(struct turn *turn, struct command *command);
 
 /* enqueue.c: what revisions make tasks with, too. enqueue_fill: the answer, when the turn is decided */
 void enqueue_fill(struct turn *turn, struct command *command);
@@ -51,8 +53,11 @@ void edge_make(struct turn *turn, struct node *node, struct node *other, enum ed
 void lanes_resume(struct turn *turn); /* returns a batch of parked tasks of resumed lanes */
 
 /* finish.c */
-struct str outputs_told(struct turn *turn, int64_t task); /* in this turn; empty: none */
+struct str outputs_of(struct turn *turn, const struct task *row); /* as of this turn; empty: none */
 void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
+
+/* changeset.c. target_is_free: no change set of the pending one's target runs. */
+bool target_is_free(struct slice *slice, const struct node *node);
 
 /* prune.c */
 void prune_follow(struct turn *turn); /* logs go after the commit */

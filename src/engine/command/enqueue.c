@@ -193,24 +193,24 @@ static void enqueue_keep(struct turn *turn, struct command *command)
     idempotency_keep(turn, command, numbers, n_numbers);
 }
 
-void command_enqueue(struct turn *turn, struct command *command)
+bool command_enqueue(struct turn *turn, struct command *command)
 {
     struct task_def *defs = command->in.enqueue.defs;
     size_t n = command->in.enqueue.n_defs;
     struct kept_answer kept = { 0 };
     if (idempotency_met(turn, command, &kept)) {
         enqueue_again(command, &kept);
-        return;
+        return true;
     }
     if (intake_closed(turn, command))
-        return;
+        return false;
     if (quota_enqueue_refused(turn, command))
-        return;
+        return false;
     bool good = true;
     for (size_t i = 0; i < n; i++)
         good &= queue_check(turn, command, &defs[i]) && refs_check(turn, command, &defs[i]);
     if (!good || !cycle_check(turn, command))
-        return;
+        return true;
 
     struct node **nodes = ARENA_ARRAY(turn->arena, struct node *, n + 1),
                 **doomed_by = ARENA_ARRAY(turn->arena, struct node *, n + 1);
@@ -247,6 +247,7 @@ void command_enqueue(struct turn *turn, struct command *command)
     }
     command->status = existing == n ? 200 : 201;
     enqueue_keep(turn, command);
+    return true;
 }
 
 /* The answer's texts are the command's own: the loop reads them when the next turn may have emptied the caches already.

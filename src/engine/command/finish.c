@@ -2,6 +2,7 @@
  * fence: stale_fence. A late result counts until the task is granted again. */
 #include <string.h>
 
+#include "core/changeset.h"
 #include "core/retry.h"
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
@@ -91,10 +92,16 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
     return ERR_none;
 }
 
-struct str outputs_told(struct turn *turn, int64_t task)
+struct str outputs_of(struct turn *turn, const struct task *row)
 {
-    const struct str *outputs = turn->changes.outputs.n ? map_find(&turn->outputs_of, (uint64_t)task) : NULL;
-    return outputs ? *outputs : (struct str){ 0 };
+    struct store *store = turn->engine->store;
+    const struct str *told = turn->changes.outputs.n ? map_find(&turn->outputs_of, (uint64_t)row->id) : NULL;
+    struct str outputs = told ? *told : (struct str){ 0 };
+    if (!(row->marks & MARK_OUTPUTS))
+        return (struct str){ 0 };
+    if (!outputs.len)
+        turn_read(turn, store->ops->load_outputs(store, turn->arena, row->id, &outputs, turn->err));
+    return outputs;
 }
 
 static void outputs_put(struct turn *turn, int64_t task, struct str outputs)
@@ -107,13 +114,23 @@ static void outputs_put(struct turn *turn, int64_t task, struct str outputs)
 
 static void finish_keep(struct turn *turn, struct node *node, const struct finish_item *item)
 {
-    if (item->outputs.len)
+    if (item->outputs.len) {
         node->row.marks |= MARK_OUTPUTS; /* before its end reaches its successors */
-    if (item->outputs.len)
         outputs_put(turn, item->fence.task, item->outputs);
+    }
     if (item->log.len)
         *ARRAY_ADD(turn->arena, turn->changes.log_tails) =
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
+}
+
+/* Before the end is judged: it says that the change set is in the repository. */
+static void revision_keep(struct turn *turn, struct node *node, const struct finish_item *item)
+{
+    struct changeset *row = item->revision.len ? changeset_of(turn->slice, node) : NULL;
+    if (!row)
+        return;
+    row->revision = item->revision;
+    changeset_touch(turn->slice, node);
 }
 
 void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n)
@@ -144,6 +161,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
             .log_bytes = log_counted(turn, node, &attempt, item->log_bytes) };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         turn->slice->tells_left += tells_more(turn->engine);
+        revision_keep(turn, node, item);
         attempt_over(turn, node, &attempt, &end, item->reason, &because);
         /* a retry queued it for the lock again: it leaves that queue */
         if (state_ended(node->row.state))
@@ -161,8 +179,9 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
     }
 }
 
-void command_finish(struct turn *turn, struct command *command)
+bool command_finish(struct turn *turn, struct command *command)
 {
     finish_items(turn, command, command->in.finish.items, command->in.finish.n_items);
     command->status = 200;
+    return true;
 }

@@ -2,7 +2,9 @@
  */
 #include <string.h>
 
+#include "core/changeset.h"
 #include "core/lease.h"
+#include "core/rollback.h"
 #include "engine/archives.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
@@ -23,17 +25,6 @@ static void need_end(struct turn *turn, const struct task *row, struct need *nee
         return;
     need->exit = last->attempt.exit;
     need->signal = last->attempt.signal;
-}
-
-static struct str need_outputs(struct turn *turn, const struct task *row)
-{
-    struct store *store = turn->engine->store;
-    if (!(row->marks & MARK_OUTPUTS))
-        return (struct str){ 0 };
-    struct str outputs = outputs_told(turn, row->id);
-    if (!outputs.len && !store->ops->load_outputs(store, turn->arena, row->id, &outputs, turn->err))
-        turn->slice->failed = true;
-    return outputs;
 }
 
 /* grant_needs: states and outputs of the tasks that the task depends on; returns about how many bytes that is. */
@@ -59,13 +50,26 @@ static size_t grant_needs(struct turn *turn, struct command *poll, struct node *
             .left = bytes > NEEDS_BYTES_MAX };
         row_copy_task(poll->arena, &need->task);
         need_end(turn, &pred->row, need);
-        struct str outputs = need->left ? (struct str){ 0 } : need_outputs(turn, &pred->row);
+        struct str outputs = need->left ? (struct str){ 0 } : outputs_of(turn, &pred->row);
         need->left |= bytes + outputs.len > NEEDS_BYTES_MAX;
         if (!need->left)
             need->outputs = str_dup(poll->arena, outputs);
         bytes += NEED_BYTES + need->outputs.len;
     }
     return bytes;
+}
+
+static void grant_undoes(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
+{
+    size_t n;
+    struct node **members = rollback_undoes(turn->slice, node, &n);
+    grant->undoes = ARENA_ARRAY(poll->arena, struct undo, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const struct changeset *row = changeset_of(turn->slice, members[i]);
+        if (row)
+            grant->undoes[grant->n_undoes++] =
+                (struct undo){ str_dup(poll->arena, row->csid), str_dup(poll->arena, row->revision) };
+    }
 }
 
 static void grant_render(struct turn *turn, struct command *poll, struct node *node)
@@ -86,9 +90,11 @@ static void grant_render(struct turn *turn, struct command *poll, struct node *n
         .lane_kind = lane->kind,
         .fence = { turn->head.incarnation, node->row.id, node->row.grant },
         .body = str_dup(poll->arena, spec->body),
-        .holds_slots = spec->n_slots > 0 || (node->row.marks & MARK_LOCKED),
+        .holds_slots = spec->n_slots > 0 || (node->row.marks & (MARK_LOCKED | MARK_CHANGESET)),
         .source = archive_source(turn, &node->row, poll->arena) };
     row_copy_task(poll->arena, &grant->task);
+    if (node->row.marks & MARK_ROLLBACK)
+        grant_undoes(turn, poll, node, grant);
     poll->out.poll.grant_bytes += grant->body.len + grant_needs(turn, poll, node, grant);
 }
 
@@ -97,7 +103,7 @@ void grant_make(struct turn *turn, struct known_executor *known, struct command 
     struct task *row = &node->row;
     row->grant++;
     row->attempts++;
-    if (row->vt > turn->slice->v_now)
+    if (row->vt > turn->slice->v_now && !(row->marks & MARK_CHANGESET)) /* of a change set it is its label */
         turn->slice->v_now = row->vt;
     row->unique = (struct str){ 0 }; /* it has started: its key is free for another task */
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
@@ -127,7 +133,7 @@ static void grant_undo(
     struct because because = { .actor = known->row.name, .reason = STR("the grant did not arrive") };
     attempt_change(turn, attempt)->removed = true;
     node->row.attempts--;
-    if (node->row.ending)
+    if (node->row.ending && node->row.ending != STATE_S)
         task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
     else
         task_return(turn->slice, node, &because);

@@ -24,11 +24,10 @@ bool idempotency_met(struct turn *turn, struct command *command, struct kept_ans
     struct idempotency stored;
     bool found = false;
     struct store *store = turn->engine->store;
-    if (!row && !store->ops->idempotency_find(store, turn->arena, command->actor.tenant, command->actor.name,
-                    command->idempotency.route, command->idempotency.key, &stored, &found, turn->err)) {
-        turn->slice->failed = true;
+    if (!row &&
+        !turn_read(turn, store->ops->idempotency_find(store, turn->arena, command->actor.tenant, command->actor.name,
+                             command->idempotency.route, command->idempotency.key, &stored, &found, turn->err)))
         return true;
-    }
     if (!row && found && stored.expires > turn_past(turn))
         row = &stored;
     if (!row)

@@ -26,8 +26,8 @@ static struct name_track *track_of(struct turn *turn, int64_t lane, struct str n
     if (track)
         return track;
     track = ARENA_NEW(turn->arena, struct name_track);
-    if (!store->ops->latest_find(store, turn->arena, lane, name, STR(""), &track->latest, &found, turn->err))
-        turn->slice->failed = true;
+    turn_read(
+        turn, store->ops->latest_find(store, turn->arena, lane, name, STR(""), &track->latest, &found, turn->err));
     if (!found)
         track->latest = (struct latest){ .lane = lane, .name = str_dup(turn->arena, name) };
     smap_put(&turn->archives->names, key, track);
@@ -53,10 +53,9 @@ static int64_t track_upto(struct turn *turn, const struct name_track *track, int
     }
     struct store *store = turn->engine->store;
     for (;;) {
-        if (!store->ops->task_upto(store, latest->lane, latest->name, STR(""), upto, out_task, &rev, turn->err)) {
-            turn->slice->failed = true;
+        if (!turn_read(turn,
+                store->ops->task_upto(store, latest->lane, latest->name, STR(""), upto, out_task, &rev, turn->err)))
             return 0;
-        }
         const struct node *node = rev && ran ? slice_find(turn->slice, *out_task) : NULL;
         if (!node || !(node->row.marks & MARK_SKIPPED))
             return rev;
@@ -64,24 +63,14 @@ static int64_t track_upto(struct turn *turn, const struct name_track *track, int
     }
 }
 
-static void track_made(struct turn *turn, struct name_track *track, const struct node *node)
+static struct name_track *track_made(struct opening *o, const struct node *node)
 {
-    struct made *made = ARENA_NEW(turn->arena, struct made);
-    bool skipped = (node->row.marks & MARK_SKIPPED) != 0;
-    *made = (struct made){ node->row.rev, node->row.id, node->row.run, skipped, track->made };
+    struct name_track *track = track_of(o->turn, o->archive->lane, node->row.name);
+    struct made *made = ARENA_NEW(o->turn->arena, struct made);
+    *made =
+        (struct made){ node->row.rev, node->row.id, node->row.run, (node->row.marks & MARK_SKIPPED) != 0, track->made };
     track->made = made;
-    if (node->row.run > 0)
-        return; /* PREV never means a second run */
-    if (node->row.rev >= track->latest.rev) {
-        track->latest.rev = node->row.rev;
-        track->latest.task = node->row.id;
-        track->dirty = true;
-    }
-    if (!skipped && node->row.rev >= track->latest.ran_rev) {
-        track->latest.ran_rev = node->row.rev;
-        track->latest.ran_task = node->row.id;
-        track->dirty = true;
-    }
+    return track;
 }
 
 static struct str earlier_key(struct opening *o, int64_t rev, struct str name)
@@ -100,15 +89,25 @@ static int64_t opening_earlier(void *context, struct str name, int64_t upto, boo
 
 void opening_track(struct opening *o, const struct node *node)
 {
-    track_made(o->turn, track_of(o->turn, o->archive->lane, node->row.name), node);
+    const struct task *row = &node->row;
+    struct name_track *track = track_made(o, node);
+    if (row->run > 0)
+        return; /* PREV never means a second run */
+    if (row->rev >= track->latest.rev) {
+        track->latest.rev = row->rev;
+        track->latest.task = row->id;
+        track->dirty = true;
+    }
+    if (!(row->marks & MARK_SKIPPED) && row->rev >= track->latest.ran_rev) {
+        track->latest.ran_rev = row->rev;
+        track->latest.ran_task = row->id;
+        track->dirty = true;
+    }
 }
 
 void opening_track_waiting(struct opening *o, const struct node *node)
 {
-    struct name_track *track = track_of(o->turn, o->archive->lane, node->row.name);
-    struct made *made = ARENA_NEW(o->turn->arena, struct made);
-    *made = (struct made){ node->row.rev, node->row.id, 0, (node->row.marks & MARK_SKIPPED) != 0, track->made };
-    track->made = made;
+    track_made(o, node);
 }
 
 /* --- the archive's lock --- */
@@ -212,8 +211,8 @@ static struct node *task_waiting(struct opening *o, struct str name)
     for (const struct made *made = track_of(turn, o->archive->lane, name)->made; made; made = made->before)
         if (made->rev == o->revision->rev && made->run == 0)
             return slice_find(turn->slice, made->task);
-    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), 0, &id, &run, turn->err))
-        turn->slice->failed = true;
+    turn_read(
+        turn, store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), 0, &id, &run, turn->err));
     return id ? slice_find(turn->slice, id) : NULL;
 }
 
@@ -231,8 +230,8 @@ int64_t opening_run_next(struct opening *o, struct str name)
     struct turn *turn = o->turn;
     struct store *store = turn->engine->store;
     int64_t id = 0, last = 0, seen = -1;
-    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), -1, &id, &last, turn->err))
-        turn->slice->failed = true;
+    turn_read(turn,
+        store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), -1, &id, &last, turn->err));
     if (id)
         seen = last;
     for (const struct made *made = track_of(turn, o->archive->lane, name)->made; made; made = made->before)

@@ -22,21 +22,20 @@ static struct because because_of(const struct command *command, struct str reaso
     return (struct because){ .actor = command->actor.name, .reason = reason };
 }
 
-void command_cancel(struct turn *turn, struct command *command)
+bool command_cancel(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
     if (!node)
-        return;
-    if (state_ended(node->row.state)) {
-        turn_refuse(
+        return false;
+    if (state_ended(node->row.state))
+        return turn_refuse(
             turn, command, ERR_already_ended, "task %lld is %s", (long long)node->row.id, state_word(node->row.state));
-        return;
-    }
     struct because because = because_of(command, command->in.task.reason);
-    if (node->row.state == STATE_X && node->row.ending == STATE_A)
-        node->row.ending = STATE_NONE; /* an operator's cancel replaces a supersession */
+    if (node->row.state == STATE_X && node->row.ending != STATE_T)
+        node->row.ending = STATE_NONE; /* an operator's cancel replaces a supersession, or a rollback's stop */
     task_stop(turn->slice, node, STATE_T, &because);
     command->status = 200;
+    return true;
 }
 
 /* A dependency that has not succeeded would keep the task waiting for ever: retry that one, its dependents follow. */
@@ -48,113 +47,97 @@ static struct node *failed_dependency(struct turn *turn, struct node *node)
         if (ins[i].kind != EDGE_DEPENDS)
             continue;
         struct node *pred = slice_find(turn->slice, ins[i].pred);
-        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D)
+        if (pred && dependency_lost(turn->slice, pred))
             return pred;
     }
     return NULL;
 }
 
-void command_retry(struct turn *turn, struct command *command)
+bool command_retry(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
     if (!node)
-        return;
-    if (!state_ended(node->row.state)) {
-        turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried",
+        return false;
+    if (!state_ended(node->row.state))
+        return turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried",
             (long long)node->row.id, state_word(node->row.state));
-        return;
-    }
-    if (node->row.state == STATE_D) {
-        turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry%s",
+    if (node->row.state == STATE_D)
+        return turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry%s",
             (long long)node->row.id, node->row.rev ? "; weir run starts it anew" : "");
-        return;
-    }
-    if (node->row.rev && str_eqz(node->row.name, "WORKFLOW")) {
-        turn_refuse(turn, command, ERR_conflict,
+    if (node->row.rev && str_eqz(node->row.name, "WORKFLOW"))
+        return turn_refuse(turn, command, ERR_conflict,
             "the workflow of revision %lld can't be read, and the next try would read the same files: "
             "commit a correction, and its revision brings the tasks",
             (long long)node->row.rev);
-        return;
-    }
     heirs_finish(turn, node);
     if (turn->slice->failed)
-        return;
+        return true;
     struct node *pred = failed_dependency(turn, node);
-    if (pred) {
-        turn_refuse(turn, command, ERR_conflict,
+    if (pred)
+        return turn_refuse(turn, command, ERR_conflict,
             "task %lld depends on task %lld, which is %s: retry that one, and this one follows",
             (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
-        return;
-    }
     const struct node *later = command->in.task.force ? NULL : order_passed(turn->slice, node);
     if (PLANT(order_unlooked))
         later = NULL;
-    if (later) {
-        turn_refuse(turn, command, ERR_order_passed,
+    if (later)
+        return turn_refuse(turn, command, ERR_order_passed,
             "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
             "--reason TEXT retries all the same",
             (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
-        return;
-    }
     const struct archive *archive = node->row.rev ? archive_own(turn, node->row.lane) : NULL;
-    if (archive && (archive->removed || node->row.rev >= archive->next)) {
-        turn_refuse(turn, command, ERR_conflict,
+    if (archive && (archive->removed || node->row.rev >= archive->next))
+        return turn_refuse(turn, command, ERR_conflict,
             archive->removed ? "the archive of task %lld was removed"
                              : "the revision of task %lld waits for an earlier one",
             (long long)node->row.id);
-        return;
-    }
-    if (retry_circles(turn->slice, node)) {
-        turn_refuse(turn, command, ERR_conflict,
+    if (retry_circles(turn->slice, node))
+        return turn_refuse(turn, command, ERR_conflict,
             "task %lld comes after one that was retried and comes after it by now: retry it when that "
             "has ended",
             (long long)node->row.id);
-        return;
-    }
     if (quota_tasks_refused(turn, command, 1))
-        return;
+        return false;
     struct because because =
         because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
     size_t from = turn->slice->restaged.n;
     task_restage(turn->slice, node, &because);
     locks_again(turn, from, NULL);
     command->status = 200;
+    return true;
 }
 
-void command_promote(struct turn *turn, struct command *command)
+bool command_promote(struct turn *turn, struct command *command)
 {
     struct node *node = task_get(turn, command);
     if (!node)
-        return;
-    if (node->row.state != STATE_P) {
-        turn_refuse(turn, command, ERR_conflict, "task %lld is %s; only a pending one can be put to the front",
+        return false;
+    if (node->row.state != STATE_P)
+        return turn_refuse(turn, command, ERR_conflict, "task %lld is %s; only a pending one can be put to the front",
             (long long)node->row.id, state_word(node->row.state));
-        return;
-    }
     struct because because = because_of(command, command->in.task.reason);
     node->row.vt = 0;
     node->row.marks |= MARK_PROMOTED;
     slice_fresh(turn->slice, node);
     slice_node_event(turn->slice, node, EVENT_promoted, STATE_P, STATE_P, &because);
     command->status = 200;
+    return true;
 }
 
-void command_lane_pause(struct turn *turn, struct command *command)
+bool command_lane_pause(struct turn *turn, struct command *command)
 {
     struct str name = command->in.pause.lane;
     struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
     if (!known && command->in.pause.pause && !str_eqz(name, "all"))
         /* paused before its first task, or before the archive is added */
         known = cache_lane_get(turn, command->actor.tenant, name);
-    if (!known) {
-        turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
-        return;
-    }
+    if (!known)
+        return turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
     struct lane *lane = slice_lane(turn->slice, known->id);
     bool pause = command->in.pause.pause;
     command->status = 200;
     if (pause == (lane->paused_since != 0))
-        return; /* no change */
+        return true; /* no change */
     lane->paused_since = pause ? turn->wall : 0;
     lane->paused_by = pause ? str_dup(&turn->engine->cache->arena, command->actor.name) : (struct str){ 0 };
     lane->paused_reason = pause ? str_dup(&turn->engine->cache->arena, command->in.pause.reason) : (struct str){ 0 };
@@ -170,6 +153,7 @@ void command_lane_pause(struct turn *turn, struct command *command)
             true; /* waiting polls must see tasks that were pending before the pause and weren't parked */
     if (!pause)
         *ARRAY_ADD(&turn->engine->arena, turn->engine->backlog->resuming) = lane->id;
+    return true;
 }
 
 void lanes_resume(struct turn *turn)
@@ -196,24 +180,20 @@ void lanes_resume(struct turn *turn)
     engine->backlog->resuming.n = kept;
 }
 
-void command_executor_state(struct turn *turn, struct command *command)
+bool command_executor_state(struct turn *turn, struct command *command)
 {
     struct known_executor *known =
         map_find(&turn->engine->cache->executors, (uint64_t)command->in.executor_state.executor);
-    if (!known || !tenant_of_executor(&known->row, command->actor.tenant)) {
-        turn_refuse(
+    if (!known || !tenant_of_executor(&known->row, command->actor.tenant))
+        return turn_refuse(
             turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
-        return;
-    }
-    if (!executor_owned(&known->row, command)) {
-        turn_refuse(turn, command, ERR_forbidden, "the executor '%.*s' was registered with another token",
+    if (!executor_owned(&known->row, command))
+        return turn_refuse(turn, command, ERR_forbidden, "the executor '%.*s' was registered with another token",
             STR_ARG(known->row.name));
-        return;
-    }
     enum executor_state state = command->in.executor_state.state;
     command->status = 200;
     if (known->row.state == state)
-        return;
+        return true;
     known->row.state = state;
     crew_state(turn->engine, known);
     executor_changed(turn, known);
@@ -225,4 +205,5 @@ void command_executor_state(struct turn *turn, struct command *command)
         poll_answer(turn, known->parked); /* the answer carries the executor's new state */
     if (state == EXECUTOR_ACTIVE)
         turn->engine->polls->left = true; /* its waiting poll may get tasks that were pending before */
+    return true;
 }

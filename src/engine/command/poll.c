@@ -36,8 +36,8 @@ static void cancel_add(struct command *poll, struct fence fence, enum task_state
     }
     all[n] = (struct cancel_order){ .fence = fence,
         .signal = stale               ? "KILL"
-                  : ending == STATE_A ? "HUP"
-                                      : "TERM",
+                  : ending == STATE_T ? "TERM"
+                                      : "HUP",
         .stale = stale };
 }
 
@@ -182,20 +182,16 @@ static void store_went_back(struct turn *turn, const struct known_executor *know
     turn_incarnate(turn, known->row.name, STR("an executor has seen later events: this store is an older copy"));
 }
 
-void command_poll(struct turn *turn, struct command *poll)
+bool command_poll(struct turn *turn, struct command *poll)
 {
     struct engine *engine = turn->engine;
     struct known_executor *known = map_find(&engine->cache->executors, (uint64_t)poll->in.poll.executor);
-    if (!known || !tenant_of_executor(&known->row, poll->actor.tenant) || known->row.owner < 0) {
-        turn_refuse(turn, poll, ERR_not_found, "there is no executor %lld; register it again",
+    if (!known || !tenant_of_executor(&known->row, poll->actor.tenant) || known->row.owner < 0)
+        return turn_refuse(turn, poll, ERR_not_found, "there is no executor %lld; register it again",
             (long long)poll->in.poll.executor);
-        return;
-    }
-    if (!executor_owned(&known->row, poll)) {
-        turn_refuse(turn, poll, ERR_forbidden, "the executor %lld was registered with another token",
+    if (!executor_owned(&known->row, poll))
+        return turn_refuse(turn, poll, ERR_forbidden, "the executor %lld was registered with another token",
             (long long)poll->in.poll.executor);
-        return;
-    }
     poll->status = 200;
     poll->out.poll.n_grants = poll->out.poll.n_cancels = poll->out.poll.grant_bytes = 0; /* a turn may be replayed */
     poll->revived = 0;
@@ -204,15 +200,15 @@ void command_poll(struct turn *turn, struct command *poll)
     int64_t open = known->parked && known->parked != poll ? known->parked->in.poll.seq : -1; /* also of this turn */
     if (poll_is_overtaken(poll->in.poll.seq, answered) || poll_is_overtaken(poll->in.poll.seq, open)) {
         poll_answer(turn, poll);
-        return;
+        return true;
     }
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     executor_spoke(engine, known, turn->boot);
     known->free = poll->in.poll.free < known->row.slots ? poll->in.poll.free : known->row.slots;
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     if ((known->row.state == EXECUTOR_LOST || known->row.silent) && turn->narrow.is) {
         turn_widen(turn);
-        return;
+        return true;
     }
     if (known->row.silent) {
         known->row.silent = 0;
@@ -235,6 +231,7 @@ void command_poll(struct turn *turn, struct command *poll)
     renew_all(turn, known, poll);
     poll_seq(turn, known, poll);
     *ARRAY_ADD(turn->arena, turn->claims.polls) = poll;
+    return true;
 }
 
 /* --- answering --- */

@@ -1,12 +1,12 @@
-/* prune: what old tasks have left behind goes: logs, outputs, artifacts. What a task was, when it ran and how it ended
+/* prune: removes the results of old tasks: logs, outputs, artifacts. The task's own row (when it ran, how it ended)
  * stays for ever, so that PREV, dependencies and the history still find it.
  *
- * A task counts as old by its end, and by when it was made: tasks are numbered in the order in which they were made, so
- * none is older than one before it, whatever the wall clock said when it was made and when it ended.
+ * A task is old if it ended before the given time and was made before it. Tasks are numbered in the order in which
+ * they were made, so no task is older than one with a smaller number, whatever the wall clock was when they were made.
  *
- * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a
- * dependent that hasn't ended) is left alone. What a crash between the commit and the removal of a log leaves is found
- * by whoever has the duty next (api/retention.c). */
+ * A turn prunes one batch; the caller continues after it. A task whose outputs may still be read (it has a dependent
+ * that hasn't ended) is skipped. If the server crashes between the commit and the removal of a log, the server that
+ * has the duty next removes it (api/retention.c). */
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
 #include "engine/expiry.h"
@@ -50,30 +50,26 @@ static int64_t log_bytes_of(struct turn *turn, const struct node *node)
     return bytes;
 }
 
-void command_prune(struct turn *turn, struct command *command)
+bool command_prune(struct turn *turn, struct command *command)
 {
     struct store *store = turn->engine->store;
     struct str name = command->in.prune.lane;
     const struct lane *lane = name.len ? cache_lane_find(turn, command->actor.tenant, name) : NULL;
     int64_t *ids;
     size_t n;
-    if (name.len && !lane) {
-        turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
-        return;
-    }
+    if (name.len && !lane)
+        return turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
     command->out.prune.tasks = command->out.prune.log_bytes = command->out.prune.after = 0;
     command->out.prune.newest = command->in.prune.newest;
     int64_t past = turn_past(turn);
-    if (!store->ops->tasks_after(
-            store, turn->arena, command->in.prune.after, turn->engine->batch, &ids, &n, turn->err)) {
-        turn->slice->failed = true;
-        return;
-    }
+    if (!turn_read(turn, store->ops->tasks_after(
+                             store, turn->arena, command->in.prune.after, turn->engine->batch, &ids, &n, turn->err)))
+        return true;
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct node *node = slice_find(turn->slice, ids[i]);
         if (!node)
             continue;
-        /* One that is made later than now was made by a wrong clock, and says nothing. */
+        /* A task made later than now was made under a wrong clock: its time is ignored. */
         if (node->row.created <= past && node->row.created > command->out.prune.newest)
             command->out.prune.newest = node->row.created;
         if (!prunable(turn, command, node, lane))
@@ -100,6 +96,7 @@ void command_prune(struct turn *turn, struct command *command)
                              .actor = command->actor.name,
                              .reason = str_fmt(turn->arena, "%lld tasks", (long long)command->out.prune.tasks) });
     command->status = 200;
+    return true;
 }
 
 void prune_follow(struct turn *turn)

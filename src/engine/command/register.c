@@ -61,7 +61,7 @@ static bool takes_over(const struct turn *turn, const struct known_executor *kno
     return !known->active_grants.first && silent_since(turn, since);
 }
 
-void command_register(struct turn *turn, struct command *command)
+bool command_register(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     struct executor *wish = &command->in.reg.executor;
@@ -69,25 +69,22 @@ void command_register(struct turn *turn, struct command *command)
     if (idempotency_met(turn, command, &kept)) { /* the answer was lost: the executor has not restarted */
         command->out.reg.id = kept.n ? kept.numbers[0] : 0;
         command->out.reg.lease_ms = engine->config.lease_ms;
-        return;
+        return true;
     }
     struct known_executor *known = executor_named(engine, turn->arena, command->actor.tenant, wish->name);
     bool other = known && wish->instance.len && known->row.instance.len && !str_eq(wish->instance, known->row.instance);
     bool mine = !known || takes_over(turn, known, command);
-    if (!mine && !command->admin) {
-        turn_refuse(turn, command, ERR_name_taken,
+    if (!mine && !command->admin)
+        return turn_refuse(turn, command, ERR_name_taken,
             "an executor named '%.*s' was registered with another token, and is alive; choose another --name, or its "
             "token",
             STR_ARG(wish->name));
-        return;
-    }
     if (!known && quota_refused(turn, command, QUOTA_executors, 1))
-        return;
-    if (other && known->heard && !silent_since(turn, known->heard)) {
-        turn_refuse(turn, command, ERR_name_taken, "an executor named '%.*s' is alive on %.*s; choose another --name",
-            STR_ARG(wish->name), STR_ARG(known->row.host));
-        return;
-    }
+        return false;
+    if (other && known->heard && !silent_since(turn, known->heard))
+        return turn_refuse(turn, command, ERR_name_taken,
+            "an executor named '%.*s' is alive on %.*s; choose another --name", STR_ARG(wish->name),
+            STR_ARG(known->row.host));
     struct executor row = *wish;
     row.id = known ? known->row.id : turn->head.next_executor++;
     row.registered = turn->wall;
@@ -102,12 +99,12 @@ void command_register(struct turn *turn, struct command *command)
     }
     known = cache_executor_put(engine, &row);
     bool remembers = memory_of(command) && memory_of(command) == known->memory && !other;
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     known->heard = turn->boot;
     crew_heard(known);
     known->seq_known = false;
     known->life++;
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     if (PLANT(forgetful_trusted))
         remembers = true;
     if (!remembers)
@@ -120,6 +117,7 @@ void command_register(struct turn *turn, struct command *command)
     command->out.reg.lease_ms = engine->config.lease_ms;
     command->status = 201;
     idempotency_keep(turn, command, &row.id, 1);
+    return true;
 }
 
 void register_commit(struct engine *engine, const struct command *command)

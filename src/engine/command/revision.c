@@ -46,8 +46,7 @@ struct revision *revision_find(struct turn *turn, int64_t lane, int64_t rev)
     if (row)
         return row;
     row = ARENA_NEW(turn->arena, struct revision);
-    if (!store->ops->load_revision(store, turn->arena, lane, rev, row, &found, turn->err))
-        turn->slice->failed = true;
+    turn_read(turn, store->ops->load_revision(store, turn->arena, lane, rev, row, &found, turn->err));
     return found ? row : NULL;
 }
 
@@ -270,9 +269,8 @@ static void depth_hold(struct turn *turn, const struct revision *row, struct str
     for (size_t i = 0; definition && definition->valid && i < definition->workflow.n_tasks && !turn->slice->failed;
          i++) {
         int64_t id = 0, run;
-        if (!store->ops->task_find(
-                store, row->lane, row->rev, definition->workflow.tasks[i].name, STR(""), 0, &id, &run, turn->err))
-            turn->slice->failed = true;
+        turn_read(turn, store->ops->task_find(store, row->lane, row->rev, definition->workflow.tasks[i].name, STR(""),
+                            0, &id, &run, turn->err));
         struct node *node = id ? slice_find(turn->slice, id) : NULL;
         if (!node || state_ended(node->row.state) || node->row.state == STATE_X)
             continue;
@@ -324,20 +322,21 @@ static void cause_late(
     }
 }
 
-void command_cause(struct turn *turn, struct command *command)
+bool command_cause(struct turn *turn, struct command *command)
 {
     struct archive *archive = archive_named(turn, command, command->in.revision.archive);
     struct revision *row =
         archive && !archive->removed ? revision_find(turn, archive->lane, command->in.revision.row.rev) : NULL;
     command->status = 200;
     if (!row || turn->slice->failed)
-        return; /* the archive or the revision was removed meanwhile */
+        return true; /* the archive or the revision was removed meanwhile */
     if (command->in.revision.row.txn.len && !row->txn.len) {
         row->txn = command->in.revision.row.txn;
         revision_put(turn, row);
     }
     cause_late(turn, command, archive, row);
     revision_answer(command, row);
+    return true;
 }
 
 /* --- the command --- */
@@ -383,8 +382,7 @@ static struct revision *revision_known(struct turn *turn, const struct command *
         known = known && known->state == REVISION_WAITING ? NULL : known;
     if (known || !in->ident.len)
         return known;
-    if (!store->ops->revision_of_ident(store, archive->lane, in->ident, &numbered, turn->err))
-        turn->slice->failed = true;
+    turn_read(turn, store->ops->revision_of_ident(store, archive->lane, in->ident, &numbered, turn->err));
     return numbered && !command->in.revision.rewritten ? revision_find(turn, archive->lane, numbered) : NULL;
 }
 
@@ -426,7 +424,7 @@ static struct revision *revision_make(struct turn *turn, const struct command *c
     return row;
 }
 
-void command_revision(struct turn *turn, struct command *command)
+bool command_revision(struct turn *turn, struct command *command)
 {
     struct archive *archive = archive_named(turn, command, command->in.revision.archive);
     struct definition *definition = command->in.revision.definition;
@@ -436,14 +434,14 @@ void command_revision(struct turn *turn, struct command *command)
         const struct revision *told = archive && !command->err.code ? revision_find(turn, archive->lane, rev) : NULL;
         if (told)
             revision_answer(command, told);
-        return;
+        return true;
     }
     if (revision_refused(turn, command, archive))
-        return;
+        return true;
     struct revision *known = revision_known(turn, command, archive);
     command->status = 200;
     if (turn->slice->failed)
-        return;
+        return true;
     if (known || rev < archive->next) {
         /* the server that made it may not have known its cause */
         if (known && archive->kind != ARCHIVE_EXTERNAL)
@@ -451,10 +449,10 @@ void command_revision(struct turn *turn, struct command *command)
         if (known)
             revision_answer(command, known);
         idempotency_keep(turn, command, &rev, 1);
-        return;
+        return true;
     }
     if (quota_revision_refused(turn, command, definition))
-        return;
+        return true;
     struct revision *row = revision_make(turn, command, archive);
     if (rev > archive->youngest)
         archive->youngest = rev;
@@ -470,4 +468,5 @@ void command_revision(struct turn *turn, struct command *command)
     command->status = 202;
     revision_answer(command, row);
     idempotency_keep(turn, command, &rev, 1);
+    return true;
 }

@@ -39,44 +39,40 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
     return asked ? *asked : NULL;
 }
 
-void command_run(struct turn *turn, struct command *command)
+bool command_run(struct turn *turn, struct command *command)
 {
     struct kept_answer kept = { 0 };
     if (idempotency_met(turn, command, &kept)) {
         command->out.run.task = kept.n ? kept.numbers[0] : 0;
-        return;
+        return true;
     }
     struct str name = command->in.run.archive;
     struct archive *archive = archive_named(turn, command, name);
     int64_t rev = command->in.run.rev;
-    if (!archive || archive->removed) {
-        turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
-        return;
-    }
+    if (!archive || archive->removed)
+        return turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
     const struct revision *revision = rev <= 0              ? revision_newest(turn, archive)
                                       : rev < archive->next ? revision_find(turn, archive->lane, rev)
                                                             : NULL;
     if (rev <= 0)
         rev = revision ? revision->rev : archive->next - 1;
-    if (!revision || revision->state != REVISION_KNOWN) {
-        turn_refuse(turn, command, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(name));
-        return;
-    }
+    if (!revision || revision->state != REVISION_KNOWN)
+        return turn_refuse(
+            turn, command, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(name));
     struct definition *definition = command->in.run.definition;
     if (!definition && revision->definition)
         definition = definition_get(turn, revision->definition);
     if (turn->slice->failed || intake_closed(turn, command) || quota_tasks_refused(turn, command, 1))
-        return;
+        return false;
     const struct node *node =
         definition ? run_make(turn, archive, revision, definition, command->in.run.task, command->in.run.params,
                          &(struct because){ .actor = command->actor.name, .reason = command->in.run.reason })
                    : NULL;
-    if (!node) {
-        turn_refuse(turn, command, ERR_not_found, "the workflow of %.*s@%lld has no task '%.*s'", STR_ARG(name),
+    if (!node)
+        return turn_refuse(turn, command, ERR_not_found, "the workflow of %.*s@%lld has no task '%.*s'", STR_ARG(name),
             (long long)rev, STR_ARG(command->in.run.task));
-        return;
-    }
     command->out.run.task = node->row.id;
     command->status = node->was == STATE_NONE ? 201 : 200; /* or another task has its unique key */
     idempotency_keep(turn, command, &node->row.id, 1);
+    return true;
 }

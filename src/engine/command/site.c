@@ -1,10 +1,10 @@
-/* site: the keys of the configuration that all servers go by (`semaphores`, `tenants`, `retention`): stored with a
- * version, changed by a command (a reload, `weir config apply`) in a turn, so under the store's lock; servers that
- * share the store take the change over.
+/* site: the keys of the configuration that hold for all servers (`semaphores`, `tenants`, `retention`). The store has
+ * them with a version; a command (a reload, `weir config apply`) changes them in a turn, so under the store's lock;
+ * servers that share the store follow the change.
  *
- * Owns the keys as they are in force. Promises that a key which a change says nothing of stays, that a dry run changes
- * nothing, and that who changed what is an event. A server whose own file says something else goes by what is stored,
- * and says so (config.differs). */
+ * Owns the keys that are in force. Promises that a change leaves the keys that it doesn't name, that a dry run changes
+ * nothing, and that an event records the actor and the change. A server whose own file has other values follows the
+ * store, and logs that (config.differs). */
 #include <string.h>
 
 #include "engine/cache/cache.h"
@@ -13,7 +13,7 @@
 #include "io/log.h"
 
 enum { REASON_BYTES = 600 };
-#define BY_FILE "configuration" /* who has changed a key that a server's file says */
+#define BY_FILE "configuration" /* the actor, where a key comes from a server's file */
 
 static struct str body_of(struct arena *arena, const struct site_conf *conf, size_t key)
 {
@@ -189,7 +189,7 @@ static void site_apply(struct turn *turn, const struct site_conf *conf, struct s
     site_publish(engine, &kept);
 }
 
-/* What this server's own file says, to be held against what is in force. */
+/* This server's own file, to be compared with the keys that are in force. */
 static void file_note(struct engine *engine, const struct site_conf *conf)
 {
     arena_reset(&engine->site->file_arena);
@@ -207,7 +207,7 @@ static void keys_copy(struct arena *arena, const struct site_key *from, struct s
     }
 }
 
-void command_site(struct turn *turn, struct command *command)
+bool command_site(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     const struct site_conf *conf = &command->in.site.conf;
@@ -221,6 +221,7 @@ void command_site(struct turn *turn, struct command *command)
         if (!(conf->silent & 1U << k))
             command->out.site.after[k].body = body_of(command->arena, conf, k);
     command->status = 200;
+    return true;
 }
 
 static bool is_by_file(const struct site_key *key)
@@ -228,8 +229,8 @@ static bool is_by_file(const struct site_key *key)
     return key->version == 0 || str_eqz(key->changed_by, BY_FILE);
 }
 
-/* At the start a key is taken from the file when nobody has said it yet; by a server alone also when its file said it
- * last. Else the site goes by what is stored, and a file that says otherwise is told of. */
+/* At the start a key is taken from the file if the store has none. A server that is alone also takes it if the stored
+ * value came from its file. Otherwise the stored value holds, and a file that differs is logged. */
 void site_start(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -239,10 +240,8 @@ void site_start(struct turn *turn)
         if (engine->store->exclusive ? !is_by_file(&engine->site->keys[k]) : engine->site->keys[k].version > 0)
             conf.silent |= 1U << k;
     site_apply(turn, &conf, STR(BY_FILE));
-    if (!site_read(engine, &kept, turn->err)) {
-        turn->slice->failed = true;
+    if (!turn_read(turn, site_read(engine, &kept, turn->err)))
         return;
-    }
     site_publish(engine, &kept);
     unsigned differs = engine_site_differs(engine);
     for (size_t k = 0; k < SITE_KEYS; k++)

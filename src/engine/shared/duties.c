@@ -135,12 +135,13 @@ struct str duty_text(struct turn *turn, enum duty_kind duty)
         (long long)engine->shared->coord->rows[duty].duty.epoch);
 }
 
-void command_note(struct turn *turn, struct command *command)
+bool command_note(struct turn *turn, struct command *command)
 {
     if (turn->engine->store->exclusive)
-        return; /* nobody else is there */
+        return true; /* nobody else is there */
     *ARRAY_ADD(turn->arena, turn->changes.shared.notes) = str_dup(turn->arena, command->in.note.text);
     command->status = 202;
+    return true;
 }
 
 bool engine_held(struct engine *engine)

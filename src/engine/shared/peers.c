@@ -35,10 +35,10 @@ bool peers_are_about(const struct engine *engine, int64_t boot)
 
 static void executor_heard(struct engine *engine, struct known_executor *known, int64_t boot)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     known->heard = boot;
     crew_heard(known);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     known->told = boot;
     for (struct list_node *at = known->active_grants.first; at; at = at->next) {
         struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
@@ -82,13 +82,13 @@ static void granted_elsewhere(struct turn *turn, const struct event *event)
         .max_rss_bytes = -1,
         .log_bytes = -1 };
     active_grant_forget_any(engine, event->task);
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     active_grant_put(engine, &attempt, turn->boot)->unread = true;
     active_grant_count(engine, &attempt, 1);
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
 }
 
-/* Another server wrote its grants anew, as those of who may have forgotten them (memory_lost): their rows are read when
+/* Another server wrote the grants of an executor that may have forgotten them (memory_lost): their rows are read when
  * asked for. */
 static void grants_unread(const struct known_executor *known)
 {
@@ -128,10 +128,12 @@ static void event_follow(
     if (event->kind == EVENT_incarnation)
         MAP_EACH (&engine->cache->executors, e)
             grants_unread(e->value);
-    if (event->kind == EVENT_resume) /* a batch was returned; whoever is there goes on with the rest */
+    if (event->kind == EVENT_resume) /* a batch was returned; this server goes on with the rest */
         *ARRAY_ADD(&engine->arena, engine->backlog->resuming) = event->lane;
     engine->shared->went_back |= event->kind == EVENT_incarnation;
-    engine->polls->left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume ||
+    bool freed = event->from == STATE_X && engine->cache->applies; /* a target may be free */
+    engine->polls->left |= (event->kind == EVENT_move && (event->to == STATE_P || freed)) ||
+                           event->kind == EVENT_resume ||
                            /* its poll may wait here */
                            event->kind == EVENT_executor_state || event->kind == EVENT_executor;
     if (event->kind == EVENT_token_revoked)
@@ -166,7 +168,7 @@ static bool anew(struct turn *turn, struct err *err)
     return true;
 }
 
-/* Another server's clock was far ahead of ours, perhaps for a moment: back-offs that it made are looked at anew
+/* Another server's clock was far ahead of ours, perhaps for a moment: back-offs that it made are looked at again
  * (holds_lift, which takes it for ours that was set back). */
 static void clock_follow(struct turn *turn, const struct others *others)
 {
@@ -422,26 +424,26 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
 void archive_news_add(struct engine *engine, int64_t lane)
 {
     bool known = false;
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     for (size_t i = 0; i < engine->archive_news.n; i++)
         known |= engine->archive_news.lanes[i] == lane;
     if (lane == 0 || (!known && engine->archive_news.n == ARCHIVE_NEWS_MAX))
         engine->archive_news.all = true;
     else if (!known)
         engine->archive_news.lanes[engine->archive_news.n++] = lane;
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     atomic_fetch_add(&engine->archives_version, 1);
 }
 
 size_t engine_archive_news(struct engine *engine, int64_t lanes[ARCHIVE_NEWS_MAX], bool *out_all)
 {
-    pthread_mutex_lock(&engine->heard_lock);
+    guard_enter(engine, GUARD_heard);
     size_t n = engine->archive_news.n;
     memcpy(lanes, engine->archive_news.lanes, n * sizeof *lanes);
     *out_all = engine->archive_news.all;
     engine->archive_news.n = 0;
     engine->archive_news.all = false;
-    pthread_mutex_unlock(&engine->heard_lock);
+    guard_leave(engine, GUARD_heard);
     return n;
 }
 

@@ -6,6 +6,11 @@
 #include "coord/coord.h"
 #include "engine/state.h"
 
+/* Seven of its members are truths apart, not the values of one state: any of them may hold together with any other, and
+ * each has its own beginning and end. joined_site is decided once, at the start; went_back stays until the end;
+ * peers_about and passed_over say what the last turn met and left; gathers holds within one turn; cancels_left and
+ * stale wait for a later turn that does the work (a narrow one may come between). An enum would need all of their
+ * combinations. */
 struct shared {
     struct coord *coord;
     struct server_row server; /* this one, as its peers see it */

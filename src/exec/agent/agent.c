@@ -24,6 +24,7 @@
 
 #include "exec/kind.h"
 #include "io/clock.h"
+#include "io/fsx.h"
 #include "io/log.h"
 
 enum { RETRY_MIN_MS = 50, RETRY_MAX_MS = 2000, ALONE_MS = 2000, STOP_REPORT_MS = 2000, IDLE_KEEP_MS = 60000 };
@@ -270,13 +271,7 @@ static bool file_get(const char *dir, const char *name, char *out, size_t size)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return false;
-    out[n] = '\0';
+    fsx_read_text(AT_FDCWD, path, 0, out, size);
     out[strcspn(out, "\n")] = '\0';
     return out[0] != '\0';
 }
@@ -290,8 +285,7 @@ static bool file_set(const char *dir, const char *name, const char *text, struct
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok =
         fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     if (!ok || rename(temporary, path) < 0)
         return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
     return true;
@@ -449,10 +443,8 @@ static void agent_close(struct agent *agent)
     char *texts[] = { agent->dir, agent->name, agent->path, agent->lang, agent->host };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
-    if (agent->shims_fd >= 0)
-        close(agent->shims_fd);
-    if (agent->lock_fd >= 0)
-        close(agent->lock_fd);
+    fsx_close(agent->shims_fd);
+    fsx_close(agent->lock_fd);
 }
 
 int agent_run(const struct agent_config *config)

@@ -39,7 +39,7 @@ enum { UNREAD_MAX = 3 };
 enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 1000 << 10 }; /* the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
 enum { PATIENCE_MIN_MS = 1000, HELD_PATIENCE_MIN_MS = 200 };
-enum { HELLO_MS = 1000, BOOT_ID_MAX = 64, REGISTER_MS = 2500 }; /* the last: below the time to connect */
+enum { HELLO_MS = 1000, REGISTER_MS = 2500 }; /* the last: below the time to connect */
 
 static void poll_send(struct agent *agent, struct poll_call *call);
 
@@ -55,13 +55,6 @@ static json_t *answer_parse(const struct client_response *response)
     }
     arena_release(&arena);
     return answer;
-}
-
-static struct str member_text(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) }
-                                 : (struct str){ 0 };
 }
 
 static int64_t member_number(const json_t *object, const char *key, int64_t otherwise)
@@ -164,14 +157,9 @@ static void put_labels(struct json *json, const struct agent_config *config)
  * task counts as started. */
 static void put_memory(struct json *json)
 {
-    char text[BOOT_ID_MAX] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    struct str id = str_trim((struct str){ text, n > 0 ? (size_t)n : 0 });
-    if (id.len > 0)
-        json_put_str(json, "memory", id);
+    struct boot_id id = clock_boot_id();
+    if (id.z[0] != '\0')
+        json_put_z(json, "memory", id.z);
 }
 
 void agent_register(struct agent *agent)
@@ -229,7 +217,7 @@ static void start_grant(struct agent *agent, const json_t *grant)
     int64_t task = member_number(grant, "task", 0);
     for (int attempt = 0; attempt < 2; attempt++) { /* an idle shim may have died unnoticed: the second one is new */
         struct shim_handle *handle = agent_idle_handle(agent);
-        if (handle && shim_handle_start(handle, task, member_text(grant, "fence"), grant_spec(grant), &err))
+        if (handle && shim_handle_start(handle, task, kind_text(grant, "fence"), grant_spec(grant), &err))
             return;
         log_error("job.start", "task=%" PRId64 " error=%s", task,
             log_quote(str_of(handle ? err.text : "there is no shim")).z);
@@ -242,7 +230,7 @@ static void start_grant(struct agent *agent, const json_t *grant)
 static void take_grant(struct agent *agent, const json_t *grant)
 {
     int64_t task = member_number(grant, "task", 0);
-    struct str fence = member_text(grant, "fence");
+    struct str fence = kind_text(grant, "fence");
     if (task <= 0 || fence.len == 0 || fence.len > FENCE_MAX || memchr(fence.ptr, '\0', fence.len)) {
         log_warn("grant.unreadable", "task=%" PRId64, task);
         return;
@@ -287,17 +275,17 @@ static void take_cancel(struct agent *agent, const json_t *cancel)
         const char *name;
         int signo;
     } signals[] = { { "TERM", SIGTERM }, { "HUP", SIGHUP }, { "KILL", SIGKILL } };
-    struct shim_handle *handle = agent_find(agent, member_text(cancel, "fence"));
+    struct shim_handle *handle = agent_find(agent, kind_text(cancel, "fence"));
     if (!handle)
         return;
-    if (str_eqz(member_text(cancel, "reason"), "stale_fence")) {
+    if (str_eqz(kind_text(cancel, "reason"), "stale_fence")) {
         log_event("task.stale", "task=%lld", (long long)handle->task);
         shim_handle_drop(handle);
         return;
     }
     int signo = SIGTERM;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (str_eqz(member_text(cancel, "signal"), signals[i].name))
+        if (str_eqz(kind_text(cancel, "signal"), signals[i].name))
             signo = signals[i].signo;
     shim_handle_signal(handle, signo, handle->grace_ms, OUTCOME_none);
 }
@@ -310,7 +298,7 @@ static void each_member(
         take(agent, json_array_get(list, i));
 }
 
-static void take_results(struct agent *agent, struct poll_call *call, const json_t *answer)
+static void take_results(struct poll_call *call, const json_t *answer)
 {
     const json_t *results = json_object_get(answer, "results");
     bool all = json_array_size(results) == call->n_told;
@@ -320,10 +308,8 @@ static void take_results(struct agent *agent, struct poll_call *call, const json
         const json_t *result = all ? json_array_get(results, i) : NULL;
         struct shim_handle *handle = call->told[i];
         if (handle->state == HANDLE_ENDED && handle->told) /* the job may have been dropped meanwhile */
-            report_result(
-                handle, result ? (int)member_number(result, "status", 200) : 503, member_text(result, "code"));
+            report_result(handle, result ? (int)member_number(result, "status", 200) : 503, kind_text(result, "code"));
     }
-    (void)agent;
 }
 
 static void poll_answer(struct agent *agent, struct poll_call *call, const json_t *answer)
@@ -335,15 +321,15 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     agent_answered(agent, call->sent_ms);
     agent->refusals = 0;
     agent->careful = agent->careful && !newest;
-    struct str seen = member_text(answer, "seen");
+    struct str seen = kind_text(answer, "seen");
     /* the newest answer counts, even if it names an older event than the one before */
     if (newest && seen.len > 0 && seen.len < sizeof agent->polls.seen) {
         memcpy(agent->polls.seen, seen.ptr, seen.len);
         agent->polls.seen[seen.len] = '\0';
     }
-    take_results(agent, call, answer);
+    take_results(call, answer);
     if (newest) {
-        struct str state = member_text(answer, "state");
+        struct str state = kind_text(answer, "state");
         agent->draining = str_starts(state, STR("drain"));
         each_member(agent, answer, "grants", take_grant);
         arena_reset(&agent->scratch);
@@ -437,7 +423,7 @@ static void ends_told(struct client_response *response, struct err *err, void *o
         report_result(call->told[0], response->status, str_of(err_name(err->code)));
         call_free(agent, call);
     } else {
-        take_results(agent, call, answer); /* without an answer each of them counts as 503 */
+        take_results(call, answer); /* without an answer each of them counts as 503 */
         call_free(agent, call);
     }
     json_decref(answer);
@@ -639,9 +625,7 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         *out_next = agent->found_ms + HELLO_MS;
         return false;
     }
-    if (agent->retry.node.pos > 0)
-        return false;
-    if (!agent->registered)
+    if (agent->retry.node.pos > 0 || !agent->registered)
         return false;
     if (agent->polls.again) {
         if (poll_wait(agent, agent->polls.again) < agent->polls.again->wait_ms)

@@ -12,17 +12,25 @@
 #include <unistd.h>
 
 #include "exec/agent/agent.h"
+#include "io/fsx.h"
 #include "io/log.h"
 
 enum { ROUNDS_MAX = 20, PIECE_MAX = 1 << 20, SEND_TIMEOUT_MS = 60000 };
+
+/* send_at: file number `at` is the one to be sent, from its beginning. */
+static void send_at(struct shim_handle *handle, size_t at)
+{
+    handle->upload.at = at;
+    handle->upload.offset = 0;
+    handle->upload.rounds = 0;
+}
 
 void send_forget(struct shim_handle *handle)
 {
     arena_reset(&handle->upload.arena);
     handle->upload.files = NULL;
-    handle->upload.n = handle->upload.at = 0;
-    handle->upload.offset = 0;
-    handle->upload.rounds = 0;
+    handle->upload.n = 0;
+    send_at(handle, 0);
     handle->upload.listed = false;
     buf_reset(&handle->upload.list);
 }
@@ -50,9 +58,7 @@ static void send_skip(struct shim_handle *handle, const char *why)
     artifact_remove(handle->dir_fd, handle->upload.at);
     log_warn("artifact.refused", "task=%lld name=%s reason=%s", (long long)handle->task, log_quote(file->name).z,
         log_quote(str_of(why)).z);
-    handle->upload.at++;
-    handle->upload.offset = 0;
-    handle->upload.rounds = 0;
+    send_at(handle, handle->upload.at + 1);
 }
 
 void send_add(struct shim_handle *handle, const char *hash)
@@ -67,9 +73,7 @@ void send_add(struct shim_handle *handle, const char *hash)
     json_put_z(&json, "sha256", hash);
     json_put_z(&json, "mode", file->executable ? "0755" : "0644");
     json_object_end(&json);
-    handle->upload.at++;
-    handle->upload.offset = 0;
-    handle->upload.rounds = 0;
+    send_at(handle, handle->upload.at + 1);
 }
 
 static void send_taken(struct shim_handle *handle, const struct client_response *response, int64_t bytes)
@@ -148,8 +152,7 @@ void send_next(struct shim_handle *handle)
     size_t want = left < PIECE_MAX ? (size_t)left : PIECE_MAX;
     int fd = artifact_open(handle->dir_fd, handle->upload.at);
     ssize_t n = fd >= 0 ? pread(fd, space, want, handle->upload.offset) : -1;
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     if (fd < 0 && errno == ENOENT) { /* an earlier agent skipped it, see send_skip */
         handle->upload.at++;
         report_later(handle, 0);

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "exec/workdir.h"
+#include "io/fsx.h"
 
 /* files_reset: nothing is known any more of what an earlier job left. */
 static void files_reset(struct job_files *files)
 {
-    if (files->out_fd >= 0)
-        close(files->out_fd);
+    fsx_close(files->out_fd);
     files->out_fd = -1;
     files->needs_full = true;
     files->modes = FOR_UNKNOWN;
@@ -30,13 +30,8 @@ static bool file_put(int dir_fd, const char *name, struct str content, mode_t mo
     int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    bool ok = fchmod(fd, mode) == 0; /* whatever the umask */
-    for (size_t done = 0; ok && done < content.len;) {
-        ssize_t n = write(fd, content.ptr + done, content.len - done);
-        ok = n > 0 || (n < 0 && errno == EINTR);
-        done += n > 0 ? (size_t)n : 0;
-    }
-    close(fd);
+    bool ok = fchmod(fd, mode) == 0 && fsx_write_all(fd, content) == 0; /* the mode whatever the umask */
+    fsx_close(fd);
     return ok;
 }
 
@@ -47,8 +42,7 @@ static bool out_renew(struct job_files *files, bool container)
     struct stat st;
     if (files->out_fd >= 0 && fstat(files->out_fd, &st) == 0 && st.st_nlink == 1 && st.st_size == 0)
         return true;
-    if (files->out_fd >= 0)
-        close(files->out_fd);
+    fsx_close(files->out_fd);
     files->out_fd = -1;
     if (!file_put(files->io_fd, "out", (struct str){ 0 }, container ? 0666 : 0600))
         return false;

@@ -37,6 +37,7 @@
 #include "exec/shim/shim_message.h"
 #include "exec/workdir.h"
 #include "io/clock.h"
+#include "io/fsx.h"
 #include "text/utf8.h"
 
 enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000, HOOK_WAIT_MS = 2000 };
@@ -99,8 +100,7 @@ static void shim_rearm(struct shim *shim)
 
 static void shim_lose_agent(struct shim *shim)
 {
-    if (shim->agent_fd >= 0)
-        close(shim->agent_fd);
+    fsx_close(shim->agent_fd);
     shim->agent_fd = -1;
 }
 
@@ -180,7 +180,7 @@ __attribute__((format(printf, 2, 3))) static void shim_reason(struct shim *shim,
     vsnprintf(reason, sizeof shim->status.reason, fmt, args);
     va_end(args);
     for (char *c = reason; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
+        if (char_is_control(*c))
             *c = '?';
     size_t good = utf8_fault(str_of(reason)); /* where a character was cut, or isn't one */
     reason[good] = '\0';
@@ -253,15 +253,13 @@ static void shim_begin_checkout(struct shim *shim)
     shim->checking_out = ok;
     shim->view_in = ok ? pair[1] : -1; /* the child's end until it is forked */
     ok = ok && runner_fork(&shim->runner, checkout_child, shim, shim->null_fd, &shim->log);
-    if (shim->view_in >= 0)
-        close(shim->view_in);
+    fsx_close(shim->view_in);
     shim->view_in = shim->checking_out ? pair[0] : -1;
     if (ok) {
         shim->status.pid = (int32_t)shim->runner.pid;
         return;
     }
-    if (shim->view_in >= 0)
-        close(shim->view_in);
+    fsx_close(shim->view_in);
     shim->view_in = -1;
     shim->checking_out = false;
     shim->status.outcome = OUTCOME_temporary;

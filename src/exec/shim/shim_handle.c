@@ -7,7 +7,6 @@
  * A shim that can't be spawned or reached costs its job (reported as lost), never the agent. */
 #include "exec/shim/shim_handle.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,6 +26,7 @@
 #include "exec/container.h"
 #include "exec/process_tree.h"
 #include "io/clock.h"
+#include "io/fsx.h"
 #include "io/log.h"
 
 static void shim_handle_hear(struct shim_handle *handle);
@@ -88,8 +88,7 @@ void shim_handle_free(struct shim_handle *handle)
     shim_handle_disconnect(handle);
     const int fds[] = { handle->dir_fd, handle->job_fd, handle->log_fd, handle->status_fd };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        fsx_close(fds[i]);
     send_forget(handle);
     arena_release(&handle->upload.arena);
     buf_release(&handle->upload.list);
@@ -171,8 +170,7 @@ static int spawn_shim(const struct shim_handle *handle, const int fds[SHIM_FD_CO
 static int fd_high(int fd)
 {
     int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SHIM_FD_COUNT) : -1;
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     return high;
 }
 
@@ -190,11 +188,9 @@ static bool shim_handle_spawn(struct shim_handle *handle, struct err *err)
     if (fault == 0)
         fault = spawn_shim(handle, fds, &pid);
     for (int i = SHIM_FD_DIR; i < SHIM_FD_COUNT; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        fsx_close(fds[i]);
     if (fault != 0) {
-        if (pair[0] >= 0)
-            close(pair[0]);
+        fsx_close(pair[0]);
         return err_set(err, ERR_io, "%s: a shim can't be started: %s", handle->dir, strerrordesc_np(fault));
     }
     shim_handle_connect(handle, pair[0]);
@@ -360,10 +356,8 @@ static void shim_handle_remove_container(struct shim_handle *handle)
     int null_fd = io_fd >= 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
     if (null_fd >= 0 && container_remove(handle->agent->container, io_fd, null_fd, environ) > 0)
         log_event("container.removed", "task=%lld", (long long)handle->task);
-    if (io_fd >= 0)
-        close(io_fd);
-    if (null_fd >= 0)
-        close(null_fd);
+    fsx_close(io_fd);
+    fsx_close(null_fd);
 }
 
 /* shim_handle_lost: the shim is dead and hasn't recorded its job's end: kill what is left of the job, then report it
@@ -514,21 +508,16 @@ static void shim_handle_adopt(struct shim_handle *handle)
         else
             shim_handle_release(handle); /* never started */
     }
-    if (lock >= 0)
-        close(lock);
+    fsx_close(lock);
 }
 
 bool shim_handle_find_all(struct agent *agent, struct err *err)
 {
-    int fd = openat(agent->shims_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (!dir) {
-        if (fd >= 0)
-            close(fd);
+    DIR *dir = fsx_folder(agent->shims_fd, ".");
+    if (!dir)
         return err_set(err, ERR_io, "%s/shims: %s", agent->dir, strerrordesc_np(errno));
-    }
     bool ok = true;
-    for (struct dirent *entry; ok && (entry = readdir(dir));) {
+    for (struct dirent *entry; ok && (entry = fsx_entry(dir));) {
         uint64_t number;
         if (!str_to_u64(str_of(entry->d_name), &number) || number > 1000000)
             continue;

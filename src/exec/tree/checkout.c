@@ -19,6 +19,7 @@
 #include "exec/tree/copy.h"
 #include "exec/tree/tree_cache.h"
 #include "exec/workdir.h"
+#include "io/fsx.h"
 
 enum { VIEW_FDS = 4 };
 
@@ -31,10 +32,8 @@ static void say(const char *line)
 static bool file_put(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool ok = write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    close(fd);
+    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    fsx_close(fd);
     return ok;
 }
 
@@ -60,8 +59,7 @@ static bool layer_open(int dir_fd)
     int fd = workdir_open(dir_fd, "layer");
     bool ok = fd >= 0 && workdir_clean(dir_fd, "layer", &fd) && mkdirat(fd, "upper", 0755) == 0 &&
               mkdirat(fd, "work", 0700) == 0;
-    if (fd >= 0)
-        close(fd);
+    fsx_close(fd);
     return ok;
 }
 
@@ -95,10 +93,9 @@ static int view_mount(const char *dir, int tree_fd)
     fault = lower < 0 || upper < 0 || layer < 0 || mount("overlay", path, "overlay", MS_NOSUID | MS_NODEV, options) < 0
                 ? errno
                 : 0;
-    const int fds[] = { lower, upper, layer };
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    fsx_close(lower);
+    fsx_close(upper);
+    fsx_close(layer);
     return fault;
 }
 
@@ -155,8 +152,7 @@ void view_close(struct view *view)
 {
     int *const fds[] = { &view->work_fd, &view->mount_fd, &view->user_fd, &view->lock_fd };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
+        fsx_close(*fds[i]);
         *fds[i] = -1;
     }
 }
@@ -183,22 +179,13 @@ static bool work_fill(int dir_fd, int tree_fd, struct err *err)
     int work_fd = workdir_open(dir_fd, "work");
     bool good =
         work_fd >= 0 ? copy_content(tree_fd, work_fd, err) : err_set(err, ERR_io, "work/: %s", strerrordesc_np(errno));
-    if (work_fd >= 0)
-        close(work_fd);
+    fsx_close(work_fd);
     return good;
 }
 
 int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
 {
-    const struct job_checkout *from = &job->checkout;
-    struct tree_request request = { .kind = (enum archive_kind)from->kind,
-        .archive = from->archive,
-        .url = from->url,
-        .branch = from->branch,
-        .rev = from->rev,
-        .commit = from->commit,
-        .server = from->server,
-        .token = from->token };
+    const struct tree_request *from = &job->checkout;
     struct err err = { .code = ERR_none };
     int tree_fd = -1, lock_fd = -1;
     umask(022);
@@ -206,7 +193,7 @@ int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
         err_set(&err, ERR_io, "trees/: %s", strerrordesc_np(errno));
     int cache_fd = openat(dir_fd, "../../trees", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool good =
-        cache_fd >= 0 && tree_cache_take(cache_fd, &request, TREE_CACHE_LIMITS_USUAL, say, &tree_fd, &lock_fd, &err);
+        cache_fd >= 0 && tree_cache_take(cache_fd, from, TREE_CACHE_LIMITS_USUAL, say, &tree_fd, &lock_fd, &err);
     if (good && !from->copy && view_make(dir_fd, dir, tree_fd, lock_fd, out))
         return 0;
     if (from->copy)

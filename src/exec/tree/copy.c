@@ -1,7 +1,6 @@
 /* copy: see copy.h. A walk with one pair of descriptors for each level; nothing is synced. */
 #include "exec/tree/copy.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "io/fsx.h"
 
 typedef int copy_entry_fn(int from_fd, int to_fd, const char *name, const struct stat *st); /* 0, or the fault */
 
@@ -35,11 +36,9 @@ int copy_file(int from_fd, int to_fd)
     for (ssize_t n; (n = read(from_fd, space, sizeof space)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return errno;
-        for (ssize_t done = 0, more; done < n; done += more)
-            if ((more = write(to_fd, space + done, (size_t)(n - done))) < 0)
-                return errno;
+        int fault = n < 0 ? errno : fsx_write_all(to_fd, (struct str){ space, (size_t)n });
+        if (fault != 0)
+            return fault;
     }
     return 0;
 }
@@ -65,12 +64,10 @@ static int entry_content(int from_fd, int to_fd, const char *name, const struct 
     int to = from >= 0 ? openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode) : -1;
     int fault = to < 0 ? errno : copy_file(from, to);
     struct timespec times[2] = { st->st_atim, st->st_mtim };
-    if (to >= 0) {
+    if (to >= 0)
         futimens(to, times); /* `make` looks at them */
-        close(to);
-    }
-    if (from >= 0)
-        close(from);
+    fsx_close(to);
+    fsx_close(from);
     return fault;
 }
 
@@ -84,19 +81,13 @@ static bool folder_copy(int from_fd, int to_fd, struct copy *copy, int depth, st
 {
     if (depth > COPY_DEPTH_MAX)
         return err_set(err, ERR_body_too_large, "there are more than %d folders within folders", COPY_DEPTH_MAX);
-    int walk_fd = openat(from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = walk_fd >= 0 ? fdopendir(walk_fd) : NULL;
-    if (dir == NULL) {
-        if (walk_fd >= 0)
-            close(walk_fd);
+    DIR *dir = fsx_folder(from_fd, ".");
+    if (dir == NULL)
         return copy_fail(err, ".", errno);
-    }
     bool good = true;
-    for (struct dirent *entry; good && (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; good && (entry = fsx_entry(dir)) != NULL;) {
         const char *name = entry->d_name;
         struct stat st;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-            continue;
         if (fstatat(from_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             good = copy_fail(err, name, errno);
         } else if (S_ISDIR(st.st_mode)) {
@@ -104,10 +95,8 @@ static bool folder_copy(int from_fd, int to_fd, struct copy *copy, int depth, st
             bool made = from >= 0 && mkdirat(to_fd, name, 0777) == 0;
             int to = made ? openat(to_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
             good = to >= 0 ? folder_copy(from, to, copy, depth + 1, err) : copy_fail(err, name, errno);
-            if (from >= 0)
-                close(from);
-            if (to >= 0)
-                close(to);
+            fsx_close(from);
+            fsx_close(to);
         } else if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
             int64_t written_ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
             int fault = copy->entry(from_fd, to_fd, name, &st);

@@ -10,7 +10,6 @@
  * If a tree can't be made from an older one it is exported whole; only if that fails too the job fails. */
 #include "exec/tree/tree_cache.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,6 +27,7 @@
 #include "exec/workdir.h"
 #include "io/client.h"
 #include "io/clock.h"
+#include "io/fsx.h"
 #include "source/source.h"
 
 enum { NAME_BYTES = 240, SAY_FIRST_MS = 2000, SAY_EVERY_MS = 5000, LOCK_BYTES = 160 };
@@ -49,23 +49,21 @@ struct tree_make { /* one that is being made */
 
 /* --- names --- */
 
+/* repository_place: the address, without the scheme of a path. */
+static struct str repository_place(const struct tree_request *request)
+{
+    return str_starts(request->url, STR("file://")) ? str_sub(request->url, 7, request->url.len) : request->url;
+}
+
 /* repository_hash: a repository that replaced another at the same place has other files under the same numbers; in
  * Subversion db/uuid tells them apart. */
 static uint64_t repository_hash(const struct tree_request *request)
 {
     char path[PATH_MAX], text[256] = "";
-    struct str url = request->url;
-    if (str_starts(url, STR("file://")))
-        url = str_sub(url, 7, url.len);
-    snprintf(path, sizeof path, "%.*s/db/uuid", STR_ARG(url));
-    int fd = request->kind == ARCHIVE_SVN && url.len > 0 && url.ptr[0] == '/'
-                 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-                 : -1;
-    if (fd >= 0) {
-        ssize_t n = read(fd, text, sizeof text - 1);
-        text[n > 0 ? n : 0] = '\0';
-        close(fd);
-    }
+    struct str place = repository_place(request);
+    snprintf(path, sizeof path, "%.*s/db/uuid", STR_ARG(place));
+    if (request->kind == ARCHIVE_SVN && str_starts(place, STR("/")))
+        fsx_read_text(AT_FDCWD, path, O_NONBLOCK, text, sizeof text);
     struct buf all;
     buf_init(&all, 2 * PATH_MAX);
     buf_addf(&all, "%d %.*s %s", (int)request->kind, STR_ARG(request->url), text);
@@ -125,9 +123,7 @@ static int lock_take(int cache_fd, const char *tree, int how)
         if (done == 0 && fstat(fd, &mine) == 0 && fstatat(cache_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
             mine.st_ino == there.st_ino)
             return fd;
-        int fault = errno;
-        close(fd);
-        errno = fault;
+        fsx_close(fd);
         if (done < 0)
             return -1;
     }
@@ -199,16 +195,12 @@ struct base { /* the tree whose files a new one starts with, as hard links */
 /* base_find: the nearest older tree of the same repository, else the nearest newer one. */
 static bool base_find(const struct tree_make *make, struct base *out)
 {
-    int fd = openat(make->cache_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = fsx_folder(make->cache_fd, ".");
     int64_t wanted = make->request->rev;
     *out = (struct base){ .rev = -1, .fd = -1, .lock_fd = -1 };
-    if (dir == NULL) {
-        if (fd >= 0)
-            close(fd);
+    if (dir == NULL)
         return false;
-    }
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; (entry = fsx_entry(dir)) != NULL;) {
         struct str name = str_of(entry->d_name);
         if (name.len >= NAME_BYTES || strncmp(entry->d_name, make->name->z, make->name->prefix) != 0 ||
             str_ends(name, STR(".lock")))
@@ -228,8 +220,8 @@ static bool base_find(const struct tree_make *make, struct base *out)
     struct tree_record record = out->lock_fd >= 0 ? record_read(out->lock_fd) : (struct tree_record){ 0 };
     out->made_ms = record.made_ms;
     out->fd = record.of_this_boot ? tree_open(make->cache_fd, out->name) : -1;
-    if (out->fd < 0 && out->lock_fd >= 0)
-        close(out->lock_fd);
+    if (out->fd < 0)
+        fsx_close(out->lock_fd);
     return out->fd >= 0;
 }
 
@@ -326,11 +318,10 @@ static bool make_download(struct tree_make *make, struct err *err)
 /* repository_missing: does the address name a path on this machine where nothing is? */
 static bool repository_missing(const struct tree_request *request)
 {
-    struct str url =
-        str_starts(request->url, STR("file://")) ? str_sub(request->url, 7, request->url.len) : request->url;
+    struct str place = repository_place(request);
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%.*s", STR_ARG(url));
-    return url.len == 0 || (url.ptr[0] == '/' && access(path, F_OK) != 0);
+    snprintf(path, sizeof path, "%.*s", STR_ARG(place));
+    return place.len == 0 || (place.ptr[0] == '/' && access(path, F_OK) != 0);
 }
 
 static bool make_content(struct tree_make *make, struct err *err)
@@ -343,7 +334,7 @@ static bool make_content(struct tree_make *make, struct err *err)
                 err, "there is no repository at '%.*s' on this machine", STR_ARG(str_sub(request->url, 0, 150)));
         return good;
     }
-    make->source = source_open(request->kind, request->url, request->branch, err);
+    make->source = source_open((enum archive_kind)request->kind, request->url, request->branch, err);
     if (make->source == NULL && err->code == ERR_invalid)
         err->code = ERR_unavailable; /* no repository is there now; `invalid` is for what can never be checked out */
     bool good = make->source != NULL && make_export(make, err);
@@ -452,14 +443,10 @@ static void tree_cache_trim(int cache_fd, struct tree_cache_limits limits)
     struct tree_row *rows = NULL;
     size_t n = 0, cap = 0;
     uint64_t bytes = 0;
-    int fd = openat(cache_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    if (dir == NULL) {
-        if (fd >= 0)
-            close(fd);
+    DIR *dir = fsx_folder(cache_fd, ".");
+    if (dir == NULL)
         return;
-    }
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; (entry = fsx_entry(dir)) != NULL;) {
         struct str name = str_of(entry->d_name);
         if (str_starts(name, STR(".new.")) || str_starts(name, STR(".gone.")))
             leftover_remove(cache_fd, entry->d_name);
@@ -489,10 +476,7 @@ static bool tree_use(int cache_fd, const char *name, int *out_tree_fd, int *out_
     int lock_fd = lock_take(cache_fd, name, LOCK_SH);
     int tree_fd = lock_fd >= 0 ? tree_open(cache_fd, name) : -1;
     if (tree_fd < 0) {
-        int fault = errno;
-        if (lock_fd >= 0)
-            close(lock_fd);
-        errno = fault;
+        fsx_close(lock_fd);
         return false;
     }
     if (!record_read(lock_fd).of_this_boot) {
@@ -531,8 +515,7 @@ bool tree_cache_take(int cache_fd, const struct tree_request *request, struct tr
             workdir_remove(cache_fd, name.z); /* a tree of another boot that was in use a moment ago */
         if (good && tree_fd < 0)
             made = good = tree_make(cache_fd, request, &name, say, lock_fd, err);
-        if (tree_fd >= 0)
-            close(tree_fd);
+        fsx_close(tree_fd);
         if (lock_fd < 0)
             break;
         if (!good) {

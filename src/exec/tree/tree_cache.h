@@ -12,15 +12,7 @@
 #define WEIR_EXEC_TREE_CACHE_H
 
 #include "base/err.h"
-#include "core/model.h"
-
-struct tree_request {
-    enum archive_kind kind;          /* ARCHIVE_SVN or ARCHIVE_GIT */
-    struct str archive, url, branch; /* branch: git; empty: any */
-    int64_t rev;
-    struct str commit;        /* git */
-    struct str server, token; /* the server that sends the tree when the repository isn't on this machine */
-};
+#include "exec/job.h"
 
 struct tree_cache_limits { /* above them the least recently used trees are removed */
     size_t count_max;

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "io/fsx.h"
+
 enum { BLOCK = 512, EXTRA_MAX = 1 << 20 };
 
 /* Fields of a header block. */
@@ -37,8 +39,7 @@ void untar_init(struct untar *untar, int root_fd)
 
 void untar_release(struct untar *untar)
 {
-    if (untar->file_fd >= 0)
-        close(untar->file_fd);
+    fsx_close(untar->file_fd);
     untar->file_fd = -1;
     buf_release(&untar->extra);
     buf_release(&untar->path);
@@ -83,7 +84,7 @@ static bool sum_good(const char *block)
 static bool path_good(struct str path)
 {
     struct str rest = path, part;
-    if (path.len == 0 || path.len >= PATH_MAX || path.ptr[0] == '/' || memchr(path.ptr, '\0', path.len))
+    if (path.len == 0 || path.len >= PATH_MAX || path.ptr[0] == '/' || str_index(path, '\0') >= 0)
         return false;
     while (str_cut(&rest, '/', &part))
         if (part.len == 0 || part.len > NAME_MAX || str_eqz(part, "..") || str_eqz(part, "."))
@@ -111,9 +112,7 @@ static int folder_open(int root_fd, struct str path)
     fd = mkdirat(parent, name, 0777) == 0 || errno == EEXIST
              ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
              : -1;
-    int fault = errno;
-    close(parent);
-    errno = fault;
+    fsx_close(parent);
     return fd;
 }
 
@@ -224,21 +223,13 @@ static bool body_add(struct untar *untar, struct str bytes, struct err *err)
         buf_add_str(&untar->extra, bytes);
         return true;
     }
-    while (untar->file_fd >= 0 && bytes.len > 0) {
-        ssize_t n = write(untar->file_fd, bytes.ptr, bytes.len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return untar_fail(err, STR("a file"), errno);
-        bytes = str_sub(bytes, (size_t)n, bytes.len);
-    }
-    return true;
+    int fault = untar->file_fd >= 0 ? fsx_write_all(untar->file_fd, bytes) : 0;
+    return fault == 0 || untar_fail(err, STR("a file"), fault);
 }
 
 static bool entry_end(struct untar *untar, struct err *err)
 {
-    if (untar->file_fd >= 0)
-        close(untar->file_fd);
+    fsx_close(untar->file_fd);
     untar->file_fd = -1;
     bool good = !untar->extended || untar->block[AT_TYPE] != 'x' || pax_read(untar, err);
     untar->extended = false;

@@ -125,6 +125,7 @@ void log_files_expect(struct logs *port, int64_t task, int64_t grant, int64_t en
 void log_files_seal(struct logs *port, int64_t task, int64_t grant);
 void log_files_remove(struct logs *port, int64_t task, int64_t grant);
 void log_files_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner);
+void log_files_lost(struct logs *port, int64_t task, int64_t grant);
 size_t log_files_sealed(struct logs *port, struct log_sealed *out, size_t max);
 bool log_files_noted(struct logs *port, const struct log_sealed *sealed, size_t n);
 void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);

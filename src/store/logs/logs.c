@@ -693,6 +693,7 @@ static const struct logs_ops files_ops = {
     .wait = files_wait,
     .on_sync = files_on_sync,
     .on_seal = log_files_on_seal,
+    .lost = log_files_lost,
     .sealed = log_files_sealed,
     .noted = log_files_noted,
     .frames_unpacked = files_frames_unpacked,

@@ -48,6 +48,9 @@ void logs_seal(struct logs *logs, int64_t task, int64_t grant);
 /* logs_expect: instead of logs_seal, for an attempt that has ended after `bytes` bytes of which a power cut has left
  * fewer: those that its executor still has are taken, up to that length; then it is sealed. */
 void logs_expect(struct logs *logs, int64_t task, int64_t grant, int64_t bytes);
+/* logs_lost: its attempt was given up, after the commit that says so. Bytes may still come, also those that this or
+ * another server took before and has not stored yet: how many there are is told below (log_sealed.lost). */
+void logs_lost(struct logs *logs, int64_t task, int64_t grant);
 /* logs_each_open: every plain log that nobody has sealed, or that lost bytes by a power cut. After a start the owner
  * seals those whose attempt has ended: the crash came between the finish and the seal. */
 void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
@@ -61,10 +64,11 @@ void logs_on_sync(struct logs *logs, void (*synced)(void *owner), void *owner);
 /* Seals: after a seal, when the bytes are durable and packed, a thread of the log store hashes them as they are stored.
  * What it found waits here until the history has it, after a crash too: the first n are copied, and go when they are
  * told to be noted. A log that was noted before may come again. `sealed` is called from any thread, and calls nothing
- * here. grown: more bytes came to a log that another server had sealed; it begins as it was noted. */
+ * here. grown: more bytes came to a log that another server had sealed; it begins as it was noted. lost: it isn't
+ * sealed and has no hash; its attempt was given up, and this is how many bytes are stored now. */
 struct log_sealed {
     struct log_seal seal;
-    bool grown;
+    bool grown, lost;
 };
 void logs_on_seal(struct logs *logs, void (*sealed)(void *owner), void *owner); /* where none waited some do now */
 size_t logs_sealed(struct logs *logs, struct log_sealed *out, size_t max);

@@ -94,6 +94,11 @@ void logs_expect(struct logs *logs, int64_t task, int64_t grant, int64_t bytes)
         logs->ops->expect(logs, task, grant, bytes);
 }
 
+void logs_lost(struct logs *logs, int64_t task, int64_t grant)
+{
+    logs->ops->lost(logs, task, grant);
+}
+
 void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner)
 {
     logs->ops->each_open(logs, each, owner);

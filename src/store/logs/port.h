@@ -18,6 +18,7 @@ struct logs_ops {
     void (*remove)(struct logs *logs, int64_t task, int64_t grant);
     void (*seal)(struct logs *logs, int64_t task, int64_t grant);
     void (*expect)(struct logs *logs, int64_t task, int64_t grant, int64_t bytes); /* NULL: it just stays open */
+    void (*lost)(struct logs *logs, int64_t task, int64_t grant);
     void (*each_open)(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
     bool (*each)(
         struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);

@@ -389,6 +389,18 @@ void log_files_on_seal(struct logs *port, void (*sealed)(void *owner), void *own
     pthread_mutex_unlock(&logs->lock);
 }
 
+void log_files_lost(struct logs *port, int64_t task, int64_t grant)
+{
+    struct log_files *logs = files_of(port);
+    struct log_sealed lost = { .seal = { .task = task, .grant = grant }, .lost = true };
+    struct err ignored = { 0 };
+    if (!logs_size(port, task, grant, &lost.seal.bytes, &ignored))
+        return; /* it counts with its next bytes, or when it is sealed */
+    pthread_mutex_lock(&logs->lock);
+    seal_queue_add(&logs->seals, &lost);
+    pthread_mutex_unlock(&logs->lock);
+}
+
 size_t log_files_sealed(struct logs *port, struct log_sealed *out, size_t max)
 {
     struct log_files *logs = files_of(port);
@@ -403,6 +415,8 @@ bool log_files_noted(struct logs *port, const struct log_sealed *sealed, size_t 
     struct log_files *logs = files_of(port);
     for (size_t i = 0; i < n; i++) {
         char name[LOG_NAME_BYTES];
+        if (sealed[i].lost)
+            continue;
         log_name_unnoted(name, (struct log_key){ sealed[i].seal.task, sealed[i].seal.grant });
         (void)unlinkat(logs->live_fd, name, 0);
     }

@@ -18,16 +18,16 @@ static bool attempt_of(const struct attempt *a, enum of_attempts which)
 #define PUT_BLOB(bytes) bulk_text(b, bytes)
 
 static void attempt_keys_write(
-    struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
+    struct write *w, enum sql_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
 {
     struct pg_bulk *b = write_begin(w, ROW_attempt(ROW_LETTER_KEY));
     for (size_t i = 0; i < n; i++) {
         const struct attempt *row = &attempts[i];
-        if (!attempt_of(row, which) || (id == PG_live_delete && row->many))
+        if (!attempt_of(row, which) || (id == SQL_live_delete && row->many))
             continue;
         ROW_attempt(ROW_PUT_KEY)
     }
-    write_end(w, id, false);
+    write_end(w, id, 0);
 }
 
 /* --- those of large claims --- */
@@ -83,7 +83,7 @@ static void many_insert_write(struct write *w)
     struct pg_bulk *b = write_begin(w, "iiiiiii");
     many_add(b, w->c->attempts_changed.at, w->c->attempts_changed.n, RUNNING, true);
     many_add(b, w->c->attempts_new.at, w->c->attempts_new.n, RUNNING, true);
-    write_end(w, PG_many_insert, false);
+    write_end(w, SQL_many_insert, 0);
 }
 
 static void blocks_add(struct pg_bulk *b, const struct attempt *attempts, size_t n)
@@ -109,16 +109,16 @@ static void many_end_write(struct write *w)
     w->full |= !bulk_args(b, &args);
     arg_i64(&args, n);
     if (!w->full)
-        pg_queue(&w->self->pg, PG_many_end, &args);
+        pg_queue(&w->self->pg, SQL_many_end, &args);
     b = write_begin(w, "i");
     blocks_add(b, c->attempts_changed.at, c->attempts_changed.n);
     blocks_add(b, c->attempts_remove.at, c->attempts_remove.n);
-    write_end(w, PG_many_clean, false);
+    write_end(w, SQL_many_clean, 0);
 }
 
 /* --- all of them --- */
 
-static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
+static void attempts_running_write(struct write *w, enum sql_id id, const struct attempt *attempts, size_t n)
 {
     struct pg_bulk *b = write_begin(w, ROW_live(ROW_LETTER));
     for (size_t i = 0; i < n; i++) {
@@ -127,36 +127,36 @@ static void attempts_running_write(struct write *w, enum pg_id id, const struct 
             ROW_live(ROW_PUT)
         }
     }
-    write_end(w, id, false);
+    write_end(w, id, 0);
 }
 
-static void attempts_ended_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
+static void attempts_ended_write(struct write *w, enum sql_id id, const struct attempt *attempts, size_t n)
 {
-    if (id == PG_attempt_insert && pg_attempts_alike_write(w, attempts, n))
+    if (id == SQL_attempt_insert && pg_attempts_alike_write(w, attempts, n))
         return;
     struct pg_bulk *b = write_begin(w, ROW_attempt(ROW_LETTER));
     for (size_t i = 0; i < n; i++) {
         const struct attempt *row = &attempts[i];
-        if (!attempt_of(row, ENDED) || row->ended_before != (id == PG_attempt_put))
+        if (!attempt_of(row, ENDED) || row->ended_before != (id == SQL_attempt_put))
             continue;
         ROW_attempt(ROW_PUT)
     }
-    write_end(w, id, false);
+    write_end(w, id, 0);
 }
 
 void pg_attempts_write(struct write *w)
 {
     const struct changes *c = w->c;
-    attempts_running_write(w, PG_live_insert, c->attempts_new.at, c->attempts_new.n);
-    attempts_ended_write(w, PG_attempt_insert, c->attempts_new.at, c->attempts_new.n);
-    attempts_running_write(w, PG_live_update, c->attempts_changed.at, c->attempts_changed.n);
+    attempts_running_write(w, SQL_live_insert, c->attempts_new.at, c->attempts_new.n);
+    attempts_ended_write(w, SQL_attempt_insert, c->attempts_new.at, c->attempts_new.n);
+    attempts_running_write(w, SQL_live_update, c->attempts_changed.at, c->attempts_changed.n);
     /* lost, and taken up again */
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed.at, c->attempts_changed.n, RUNNING);
-    attempt_keys_write(w, PG_live_delete, c->attempts_changed.at, c->attempts_changed.n, ENDED);
+    attempt_keys_write(w, SQL_attempt_delete, c->attempts_changed.at, c->attempts_changed.n, RUNNING);
+    attempt_keys_write(w, SQL_live_delete, c->attempts_changed.at, c->attempts_changed.n, ENDED);
     many_end_write(w);
     many_insert_write(w);
-    attempts_ended_write(w, PG_attempt_insert, c->attempts_changed.at, c->attempts_changed.n);
-    attempts_ended_write(w, PG_attempt_put, c->attempts_changed.at, c->attempts_changed.n);
-    attempt_keys_write(w, PG_live_delete, c->attempts_remove.at, c->attempts_remove.n, ALL);
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_remove.at, c->attempts_remove.n, ALL);
+    attempts_ended_write(w, SQL_attempt_insert, c->attempts_changed.at, c->attempts_changed.n);
+    attempts_ended_write(w, SQL_attempt_put, c->attempts_changed.at, c->attempts_changed.n);
+    attempt_keys_write(w, SQL_live_delete, c->attempts_remove.at, c->attempts_remove.n, ALL);
+    attempt_keys_write(w, SQL_attempt_delete, c->attempts_remove.at, c->attempts_remove.n, ALL);
 }

@@ -57,6 +57,6 @@ bool pg_attempts_alike_write(struct write *w, const struct attempt *attempts, si
         arg_i64(&args, same[i]);
     arg_text(&args, str_of(outcome_name(first->outcome)));
     if (!w->full)
-        pg_queue(&w->self->pg, PG_attempt_insert_same, &args);
+        pg_queue(&w->self->pg, SQL_attempt_insert_same, &args);
     return true;
 }

@@ -35,14 +35,9 @@ static struct pg_blobs *blobs_of(struct blobs *port)
 static bool pieces_write(struct pg *pg, int64_t id, int64_t offset, struct str bytes, struct err *err)
 {
     for (int n = 1; bytes.len > 0; n++) {
-        struct pg_args args = { 0 };
         int64_t within = offset % PIECE_BYTES;
         struct str part = str_sub(bytes, 0, (size_t)(PIECE_BYTES - within));
-        arg_i64(&args, id);
-        arg_i64(&args, offset / PIECE_BYTES);
-        arg_i64(&args, within);
-        arg_text(&args, part);
-        pg_queue(pg, PG_upload_piece_put, &args);
+        pg_queue(pg, SQL_upload_piece_put, PG_ARGS(NUM(id), NUM(offset / PIECE_BYTES), NUM(within), TXT(part)));
         offset += (int64_t)part.len;
         bytes = str_sub(bytes, part.len, bytes.len);
         if (n % PIECES_QUEUED == 0 && !pg_exchange(pg, err))
@@ -63,10 +58,10 @@ static bool upload_lock(
     arg_i64(&make, UPLOADS_MAX);
     arg_i64(&make, UPLOAD_SEALS_MAX);
     arg_text(&get, str_of(key));
-    pg_queue(pg, PG_bytes_begin, NULL);
-    pg_queue(pg, PG_bytes_loose, NULL);
-    pg_queue(pg, PG_upload_make, &make);
-    pg_queue(pg, PG_upload_lock, &get);
+    pg_queue(pg, SQL_bytes_begin, NULL);
+    pg_queue(pg, SQL_bytes_loose, NULL);
+    pg_queue(pg, SQL_upload_make, &make);
+    pg_queue(pg, SQL_upload_lock, &get);
     if (!pg_exchange(pg, err))
         return false;
     if (PQntuples(pg->results[3]) == 0)
@@ -81,7 +76,7 @@ static bool room_check(struct pg *pg, const struct upload *upload, int64_t more,
     struct pg_args args = { 0 };
     PGresult *result;
     arg_text(&args, upload->tenant);
-    return pg_run(pg, PG_uploads_lock, &args, NULL, err) && pg_run(pg, PG_uploads_waiting, &args, &result, err) &&
+    return pg_run(pg, SQL_uploads_lock, &args, NULL, err) && pg_run(pg, SQL_uploads_waiting, &args, &result, err) &&
            upload_fits(upload, cell_i64(result, 0, 0) + more, err);
 }
 
@@ -89,7 +84,6 @@ static bool piece_put(struct bytes_pg *self, const struct upload *upload, const 
     struct str bytes, struct err *err)
 {
     struct pg *pg = &self->pg;
-    struct pg_args grow = { 0 };
     int64_t id, size;
     if (!bytes_ready(self, err) || !upload_lock(pg, upload, key, &id, &size, err))
         return false;
@@ -102,13 +96,11 @@ static bool piece_put(struct bytes_pg *self, const struct upload *upload, const 
         return false;
     if (!pieces_write(pg, id, offset, bytes, err))
         return false;
-    arg_i64(&grow, id);
-    arg_i64(&grow, offset + (int64_t)bytes.len);
-    arg_i64(&grow, (offset + (int64_t)bytes.len + PIECE_BYTES - 1) / PIECE_BYTES);
-    arg_i64(&grow, (offset + (int64_t)bytes.len) / PIECE_BYTES);
-    arg_i64(&grow, (offset + (int64_t)bytes.len) % PIECE_BYTES);
-    pg_queue(pg, PG_upload_grow, &grow);
-    pg_queue(pg, PG_bytes_commit, NULL);
+    pg_queue(pg, SQL_upload_grow,
+        PG_ARGS(NUM(id), NUM(offset + (int64_t)bytes.len),
+            NUM((offset + (int64_t)bytes.len + PIECE_BYTES - 1) / PIECE_BYTES),
+            NUM((offset + (int64_t)bytes.len) / PIECE_BYTES), NUM((offset + (int64_t)bytes.len) % PIECE_BYTES)));
+    pg_queue(pg, SQL_bytes_commit, NULL);
     return pg_exchange(pg, err);
 }
 
@@ -142,10 +134,8 @@ static bool pg_append(struct blobs *port, const struct upload *upload, int64_t o
 /* upload_take: from here on the upload is the seal's alone. */
 static bool upload_take(struct bytes_pg *self, const char *key, int64_t *out_id, int64_t *out_bytes, struct err *err)
 {
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_text(&args, str_of(key));
-    if (!bytes_ask(self, PG_upload_take, &args, &result, err))
+    if (!bytes_ask(self, SQL_upload_take, PG_ARGS(TXT(str_of(key))), &result, err))
         return false;
     if (PQntuples(result) == 0) {
         err->expected = 0;
@@ -164,12 +154,9 @@ static bool upload_hash(struct pg_blobs *self, int64_t id, struct blob *out, str
     bool ok = true;
     crypto_hash_sha256_init(&state);
     for (int64_t i = 0; ok && i < n_pieces; i++) {
-        struct pg_args args = { 0 };
         PGresult *result;
-        arg_i64(&args, id);
-        arg_i64(&args, i);
         pthread_mutex_lock(&self->write_lock);
-        ok = bytes_ask(&self->writer, PG_upload_piece, &args, &result, err);
+        ok = bytes_ask(&self->writer, SQL_upload_piece, PG_ARGS(NUM(id), NUM(i)), &result, err);
         struct str bytes = ok && PQntuples(result) > 0 ? cell_view(result, 0, 0) : (struct str){ 0 };
         crypto_hash_sha256_update(&state, (const unsigned char *)bytes.ptr, bytes.len);
         seen += (int64_t)bytes.len;
@@ -191,8 +178,8 @@ static bool blob_write(
         return false;
     arg_text(&put, str_of(blob->hex));
     arg_i64(&put, blob->bytes);
-    pg_queue(pg, PG_bytes_begin, NULL);
-    pg_queue(pg, PG_blob_put, &put);
+    pg_queue(pg, SQL_bytes_begin, NULL);
+    pg_queue(pg, SQL_blob_put, &put);
     bool ok = pg_exchange(pg, err), fresh = ok && cell_i64(pg->results[1], 0, 0);
     if (!ok)
         return false;
@@ -200,7 +187,7 @@ static bool blob_write(
     arg_i64(&move, id);
     arg_i64(&move, (blob->bytes + PIECE_BYTES - 1) / PIECE_BYTES);
     if (fresh)
-        pg_queue(pg, PG_blob_move, &move);
+        pg_queue(pg, SQL_blob_move, &move);
     if (upload->task > 0) {
         arg_i64(&seal, upload->task);
         arg_i64(&seal, upload->grant);
@@ -208,22 +195,21 @@ static bool blob_write(
         arg_text(&seal, str_of(blob->hex));
         arg_i64(&seal, blob->bytes);
         arg_text(&seal, upload->tenant);
-        pg_queue(pg, PG_upload_seal_put, &seal);
+        pg_queue(pg, SQL_upload_seal_put, &seal);
     }
     arg_i64(&drop, id);
-    pg_queue(pg, PG_upload_drop, &drop);
-    pg_queue(pg, PG_bytes_commit, NULL);
+    pg_queue(pg, SQL_upload_drop, &drop);
+    pg_queue(pg, SQL_bytes_commit, NULL);
     return pg_exchange(pg, err);
 }
 
 static void upload_drop(struct pg_blobs *self, int64_t id)
 {
-    struct pg_args args = { 0 };
     PGresult *result;
     struct err ignored = { 0 };
-    arg_i64(&args, id);
     pthread_mutex_lock(&self->write_lock);
-    (void)bytes_ask(&self->writer, PG_upload_drop, &args, &result, &ignored); /* else it goes with its grant */
+    (void)bytes_ask(
+        &self->writer, SQL_upload_drop, PG_ARGS(NUM(id)), &result, &ignored); /* else it goes with its grant */
     pthread_mutex_unlock(&self->write_lock);
 }
 
@@ -267,12 +253,9 @@ static bool pg_seal(struct blobs *port, const struct upload *upload, struct blob
 static bool pg_sealed(struct blobs *port, int64_t task, int64_t grant, struct buf *out, struct err *err)
 {
     struct pg_blobs *self = blobs_of(port);
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, task);
-    arg_i64(&args, grant);
     pthread_mutex_lock(&self->read_lock);
-    bool ok = bytes_ask(&self->reader, PG_upload_seals, &args, &result, err);
+    bool ok = bytes_ask(&self->reader, SQL_upload_seals, PG_ARGS(NUM(task), NUM(grant)), &result, err);
     for (int i = 0; ok && i < PQntuples(result); i++) {
         struct upload_seal seal;
         memset(&seal, 0, sizeof seal);
@@ -288,11 +271,9 @@ static bool pg_sealed(struct blobs *port, int64_t task, int64_t grant, struct bu
 static bool pg_waiting(struct blobs *port, struct str tenant, int64_t *out_bytes, struct err *err)
 {
     struct pg_blobs *self = blobs_of(port);
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_text(&args, tenant);
     pthread_mutex_lock(&self->read_lock);
-    bool ok = bytes_ask(&self->reader, PG_uploads_waiting, &args, &result, err);
+    bool ok = bytes_ask(&self->reader, SQL_uploads_waiting, PG_ARGS(TXT(tenant)), &result, err);
     if (ok)
         *out_bytes = cell_i64(result, 0, 0);
     pthread_mutex_unlock(&self->read_lock);
@@ -304,7 +285,7 @@ static bool pg_grants(struct blobs *port, struct buf *out, struct err *err)
     struct pg_blobs *self = blobs_of(port);
     PGresult *result;
     pthread_mutex_lock(&self->read_lock);
-    bool ok = bytes_ask(&self->reader, PG_upload_grants, NULL, &result, err);
+    bool ok = bytes_ask(&self->reader, SQL_upload_grants, NULL, &result, err);
     for (int i = 0; ok && i < PQntuples(result); i++) {
         struct upload_grant grant = { cell_i64(result, i, 0), cell_i64(result, i, 1), cell_i64(result, i, 2) };
         buf_add(out, &grant, sizeof grant);
@@ -316,13 +297,10 @@ static bool pg_grants(struct blobs *port, struct buf *out, struct err *err)
 static void pg_forget(struct blobs *port, int64_t task, int64_t grant)
 {
     struct pg_blobs *self = blobs_of(port);
-    struct pg_args args = { 0 };
     PGresult *result;
     struct err ignored = { 0 };
-    arg_i64(&args, task);
-    arg_i64(&args, grant);
     pthread_mutex_lock(&self->write_lock);
-    (void)bytes_ask(&self->writer, PG_uploads_forget, &args, &result, &ignored);
+    (void)bytes_ask(&self->writer, SQL_uploads_forget, PG_ARGS(NUM(task), NUM(grant)), &result, &ignored);
     pthread_mutex_unlock(&self->write_lock);
 }
 
@@ -331,11 +309,9 @@ static void pg_forget(struct blobs *port, int64_t task, int64_t grant)
 static bool pg_find(struct blobs *port, const char *hex, struct blob *out, struct err *err)
 {
     struct pg_blobs *self = blobs_of(port);
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_text(&args, str_of(hex));
     pthread_mutex_lock(&self->read_lock);
-    bool ok = bytes_ask(&self->reader, PG_blob_get, &args, &result, err);
+    bool ok = bytes_ask(&self->reader, SQL_blob_get, PG_ARGS(TXT(str_of(hex))), &result, err);
     bool found = ok && PQntuples(result) > 0;
     if (found)
         out->bytes = cell_i64(result, 0, 0);
@@ -349,14 +325,11 @@ static bool pieces_read(
 {
     *out_n = 0;
     while (*out_n < max) {
-        struct pg_args args = { 0 };
         PGresult *result;
         int64_t within = offset % PIECE_BYTES, left = PIECE_BYTES - within, want = (int64_t)(max - *out_n);
-        arg_text(&args, str_of(hex));
-        arg_i64(&args, offset / PIECE_BYTES);
-        arg_i64(&args, within);
-        arg_i64(&args, left < want ? left : want);
-        if (!bytes_ask(&self->reader, PG_blob_read, &args, &result, err))
+        if (!bytes_ask(&self->reader, SQL_blob_read,
+                PG_ARGS(TXT(str_of(hex)), NUM(offset / PIECE_BYTES), NUM(within), NUM(left < want ? left : want)),
+                &result, err))
             return false;
         struct str bytes = PQntuples(result) > 0 ? cell_view(result, 0, 0) : (struct str){ 0 };
         if (bytes.len == 0)
@@ -388,13 +361,11 @@ static bool pg_read(struct blobs *port, const char *hex, int64_t offset, size_t 
 
 static bool blob_delete(struct pg_blobs *self, struct str hex, int64_t min_age_s)
 {
-    struct pg_args args = { 0 };
     PGresult *result;
     struct err ignored = { 0 };
-    arg_text(&args, hex);
-    arg_i64(&args, min_age_s);
     pthread_mutex_lock(&self->write_lock);
-    bool gone = bytes_ask(&self->writer, PG_blob_delete, &args, &result, &ignored) && cell_i64(result, 0, 0) > 0;
+    bool gone = bytes_ask(&self->writer, SQL_blob_delete, PG_ARGS(TXT(hex), NUM(min_age_s)), &result, &ignored) &&
+                cell_i64(result, 0, 0) > 0;
     pthread_mutex_unlock(&self->write_lock);
     return gone;
 }
@@ -402,15 +373,13 @@ static bool blob_delete(struct pg_blobs *self, struct str hex, int64_t min_age_s
 static size_t pg_sweep(struct blobs *port, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner)
 {
     struct pg_blobs *self = blobs_of(port);
-    struct pg_args args = { 0 };
     PGresult *result;
     struct err ignored = { 0 };
     struct buf old;
     size_t n = 0;
     buf_init(&old, SIZE_MAX);
-    arg_i64(&args, min_age_s);
     pthread_mutex_lock(&self->write_lock);
-    if (bytes_ask(&self->writer, PG_blobs_old, &args, &result, &ignored))
+    if (bytes_ask(&self->writer, SQL_blobs_old, PG_ARGS(NUM(min_age_s)), &result, &ignored))
         for (int i = 0; i < PQntuples(result); i++)
             buf_add(&old, PQgetvalue(result, i, 0), BLOB_HEX);
     pthread_mutex_unlock(&self->write_lock);

@@ -14,18 +14,25 @@ enum { RETRY_MS = 500 };
 static bool bytes_connect(struct bytes_pg *self, struct err *err)
 {
     struct pg *pg = &self->pg;
-    bool ok = pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, PG_session_durable, err) &&
-              (!self->hurried || pg_hurry(pg, err)) && pg_prepare(pg, PG_FOR_BYTES, err);
+    bool ok = pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, SQL_session_durable, err) &&
+              (!self->hurried || pg_hurry(pg, err)) && pg_prepare(pg, SQL_FOR_BYTES, err);
     /* what a lost connection has written is asked for again, and found */
-    if (ok && pg_run(pg, PG_barrier, NULL, NULL, err))
+    if (ok && pg_run(pg, SQL_barrier, NULL, NULL, err))
         return true;
     pg->lost = true;
     self->retry_ms = clock_boot_ms() + RETRY_MS;
     return false;
 }
 
+static bool bytes_ask_query(struct query *q, const struct arg *args, size_t n, struct err *err)
+{
+    PGresult *result;
+    return bytes_ask(q->on, q->id, pg_args_fill(&(struct pg_args){ 0 }, args, n), &result, err) && pg_answer(q, result);
+}
+
 bool bytes_open(struct bytes_pg *self, const char *url, struct err *err)
 {
+    self->sql = (struct sql){ .ops = &pg_query_ops, .ask = bytes_ask_query, .on = self };
     size_t n = strlen(url) + 1;
     self->url = mem_alloc(n);
     memcpy(self->url, url, n);
@@ -51,7 +58,7 @@ bool bytes_ready(struct bytes_pg *self, struct err *err)
     return bytes_connect(self, err);
 }
 
-bool bytes_ask(struct bytes_pg *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+bool bytes_ask(struct bytes_pg *self, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     struct err why = { 0 };
     if (!bytes_ready(self, err))
@@ -67,5 +74,5 @@ void bytes_rollback(struct bytes_pg *self)
 {
     struct err ignored = { 0 };
     if (!self->pg.lost)
-        (void)pg_run(&self->pg, PG_bytes_rollback, NULL, NULL, &ignored);
+        (void)pg_run(&self->pg, SQL_bytes_rollback, NULL, NULL, &ignored);
 }

@@ -14,6 +14,7 @@
 
 struct bytes_pg { /* a connection; one thread at a time */
     struct pg pg;
+    struct sql sql; /* by bytes_ask; since bytes_open */
     char *url;
     bool hurried;     /* pg_hurry; set before bytes_open */
     int64_t retry_ms; /* after one that didn't come about: not before then */
@@ -25,7 +26,7 @@ bool bytes_open(struct bytes_pg *self, const char *url, struct err *err);
 void bytes_close(struct bytes_pg *self);
 bool bytes_ready(struct bytes_pg *self, struct err *err); /* a connection that was lost is made anew; ERR_unavailable */
 /* bytes_ask: one statement outside a transaction; when the connection is lost, again on a new one. */
-bool bytes_ask(struct bytes_pg *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
+bool bytes_ask(struct bytes_pg *self, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err);
 /* bytes_rollback: after an error inside a transaction. */
 void bytes_rollback(struct bytes_pg *self);
 
@@ -85,6 +86,7 @@ struct pg_logs {
     size_t waiting;                           /* bytes that aren't durable */
     struct buf seals, removals;               /* keys; to do */
     struct buf seals_flight, removals_flight; /* being done */
+    struct buf losses, losses_flight;         /* keys of attempts that were given up: how long are their logs? */
     struct buf to_hash;
     size_t hash_at;                 /* keys; those before hash_at are done */
     struct buf noted, noted_flight; /* struct log_noted; to do, being done */
@@ -103,8 +105,10 @@ void *logs_write_run(void *self); /* the writer's thread */
 void logs_sum_begin(struct pg_log *log);
 void logs_sum_batch(struct pg_logs *self); /* of a batch that is durable, before it is settled */
 void logs_hash_find(struct pg_logs *self);
-bool logs_hash_waits(const struct pg_logs *self); /* lock held */
-bool logs_hash_step(struct pg_logs *self);        /* without the lock; false: the database is away */
+bool logs_hash_waits(const struct pg_logs *self);                /* lock held */
+bool logs_hash_step(struct pg_logs *self);                       /* without the lock; false: the database is away */
+void logs_lost_told(struct pg_logs *self, const PGresult *rows); /* of logs_lost */
+void logs_postgres_lost(struct logs *port, int64_t task, int64_t grant);
 void logs_postgres_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner);
 size_t logs_postgres_sealed(struct logs *port, struct log_sealed *out, size_t max);
 bool logs_postgres_noted(struct logs *port, const struct log_sealed *sealed, size_t n);

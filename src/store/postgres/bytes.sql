@@ -42,6 +42,13 @@ WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.seale
     AND (SELECT a.finished > 0 AND a.outcome <> 'lost' FROM attempt a WHERE a.task = ANY (ARRAY[log.task]) AND a.grant_no = log.grant_no)
 RETURNING log.task, log.grant_no;
 
+-- name: logs_lost
+-- Those whose attempt was given up, with what is stored: asked by the server that gave it up after that commit, and by the server that
+-- stored bytes after this one, so that the later of the two counts them.
+SELECT l.task, l.grant_no, l.bytes FROM unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no), log l
+WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no
+    AND (SELECT a.finished > 0 AND a.outcome = 'lost' FROM attempt a WHERE a.task = ANY (ARRAY[l.task]) AND a.grant_no = l.grant_no);
+
 -- name: logs_noted
 -- Unless more came meanwhile.
 UPDATE log SET sealed = 1 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k (task, grant_no, bytes) ORDER BY 1, 2) u

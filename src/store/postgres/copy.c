@@ -46,38 +46,25 @@ static void source_close(struct copy_source *from)
     side_close(side_of(from));
 }
 
-static bool rows_give(const PGresult *result, const char *types, const struct copy_row *row, struct err *err)
-{
-    struct copy_cell cells[COPY_COLUMNS_MAX];
-    for (int r = 0; r < PQntuples(result); r++) {
-        for (int i = 0; types[i]; i++) {
-            cells[i] = (struct copy_cell){ .null = PQgetisnull(result, r, i) };
-            if (types[i] == 'i')
-                cells[i].number = cell_i64(result, r, i);
-            else
-                cells[i].bytes = cell_view(result, r, i);
-        }
-        if (!row->take(row->owner, cells, err))
-            return false;
-    }
-    return true;
-}
-
 static bool source_rows(struct copy_source *from, size_t table, const struct copy_row *row, struct err *err)
 {
     struct pg *pg = &side_of(from)->on.pg;
+    struct copy_cell cells[COPY_COLUMNS_MAX];
+    struct query q = { 0 };
     PGresult *result;
-    int n;
-    if (!pg_run(pg, pg_tables[table].out, NULL, NULL, err))
+    if (!pg_run(pg, sql_tables[table].out, NULL, NULL, err))
         return false;
     do {
-        if (!pg_run(pg, PG_copy_fetch, NULL, &result, err))
+        if (!pg_run(pg, SQL_copy_fetch, NULL, &result, err))
             return false;
-        n = PQntuples(result);
-        if (!rows_give(result, pg_tables[table].types, row, err))
-            return false;
-    } while (n > 0);
-    return pg_run(pg, PG_copy_close, NULL, NULL, err);
+        q = pg_query(result);
+        while (query_next(&q, err) == QUERY_ROW) {
+            copy_cells(&q, sql_tables[table].types, cells);
+            if (!row->take(row->owner, cells, err))
+                return false;
+        }
+    } while (q.n_rows > 0);
+    return pg_run(pg, SQL_copy_close, NULL, NULL, err);
 }
 
 static bool source_key(struct copy_source *from, uint8_t out[CHAIN_KEY_BYTES])
@@ -96,7 +83,7 @@ struct copy_source *postgres_copy_from(const struct store_config *config, struct
               pg_schema_ours(pg, version, true, err);
     ok = ok && writer_lock(pg, err);
     self->key_found = ok && pg_key_borrow(pg, self->key);
-    ok = ok && pg_prepare(pg, PG_FOR_READER | PG_FOR_COPY, err) && pg_run(pg, PG_begin_snapshot, NULL, NULL, err);
+    ok = ok && pg_prepare(pg, SQL_FOR_READER | SQL_FOR_COPY, err) && pg_run(pg, SQL_begin_snapshot, NULL, NULL, err);
     if (!ok) {
         side_close(self);
         return NULL;
@@ -122,14 +109,14 @@ static bool batch_send(struct postgres_side *self, size_t table, struct err *err
     self->batch_bytes = 0;
     if (!bulk_args(&pg->bulk, &args))
         return err_set(err, ERR_invalid, "a row is larger than an array may be");
-    return pg_run(pg, pg_tables[table].in, &args, NULL, err);
+    return pg_run(pg, sql_tables[table].in, &args, NULL, err);
 }
 
 static bool target_put(struct copy_target *to, size_t table, const struct copy_cell *cells, struct err *err)
 {
     struct postgres_side *self = side_of(to);
     struct pg_bulk *bulk = &self->on.pg.bulk;
-    const char *types = pg_tables[table].types;
+    const char *types = sql_tables[table].types;
     if (!self->begun)
         bulk_begin(bulk, types);
     self->begun = true;
@@ -175,8 +162,8 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     arg_bytes(&args, head.hash, sizeof head.hash);
     arg_text(&args, buf_str(&packed));
     arg_text(&args, TAGS_NONE);
-    pg_queue(pg, PG_copy_lives_forget, NULL);
-    pg_queue(pg, PG_turn_insert, &args);
+    pg_queue(pg, SQL_copy_lives_forget, NULL);
+    pg_queue(pg, SQL_turn_insert, &args);
     head_queue(pg, key, &head, &before, NULL);
     bool ok = pg_exchange(pg, err);
     buf_release(&packed);
@@ -194,7 +181,7 @@ static bool target_finish(struct copy_target *to, const uint8_t key[CHAIN_KEY_BY
     if (!incarnation_take(&self->on.pg, key, err))
         return false;
     pg_key_queue(&self->on.pg, self->data_dir);
-    return pg_exchange(&self->on.pg, err) && pg_run(&self->on.pg, PG_commit, NULL, NULL, err);
+    return pg_exchange(&self->on.pg, err) && pg_run(&self->on.pg, SQL_commit, NULL, NULL, err);
 }
 
 /* The commit was it: logs and kept files go in by connections that must see the tables. */
@@ -208,13 +195,13 @@ static bool target_make(struct pg *pg, const struct store_config *config, struct
 {
     int64_t version;
     if (!dir_create(config->data_dir, 0711, err) || !pg_connect(pg, config->url, err) || !pg_writable(pg, err) ||
-        !pg_exec(pg, PG_session_durable, err) || !pg_exec(pg, PG_exec_begin, err) ||
-        !pg_exec(pg, PG_schema_lock, err) || !pg_schema_check(pg, &version, err))
+        !pg_exec(pg, SQL_session_durable, err) || !pg_exec(pg, SQL_exec_begin, err) ||
+        !pg_exec(pg, SQL_schema_lock, err) || !pg_schema_check(pg, &version, err))
         return false;
     if (version)
         return err_set(err, ERR_conflict, "%s holds a store of Weir: copy into an empty database", pg->place);
     return pg_schema_make(pg, err) &&
-           pg_prepare(pg, PG_FOR_WRITER | PG_FOR_READER | PG_FOR_VERIFIER | PG_FOR_COPY, err);
+           pg_prepare(pg, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER | SQL_FOR_COPY, err);
 }
 
 struct copy_target *postgres_copy_to(const struct store_config *config, struct err *err)

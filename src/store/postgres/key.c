@@ -26,12 +26,10 @@ static void host_name(char out[HOST_BYTES])
 
 void pg_key_queue(struct pg *pg, const char *data_dir)
 {
-    struct pg_args args = { 0 };
     char host[HOST_BYTES], real[PATH_MAX], place[TOLD_BYTES];
     host_name(host);
     snprintf(place, sizeof place, "%s %s", host, realpath(data_dir, real) ? real : data_dir);
-    arg_text(&args, str_of(place));
-    pg_queue(pg, PG_key_place_put, &args);
+    pg_queue(pg, SQL_key_place_put, PG_ARGS(TXT(str_of(place))));
 }
 
 bool pg_key_borrow(struct pg *pg, uint8_t out[CHAIN_KEY_BYTES])
@@ -42,7 +40,7 @@ bool pg_key_borrow(struct pg *pg, uint8_t out[CHAIN_KEY_BYTES])
     struct err ignored = { 0 };
     host_name(host);
     size_t n = strlen(host);
-    if (n == 0 || !pg_words(pg, PG_key_place, place, sizeof place, &none) || strncmp(place, host, n) != 0 ||
+    if (n == 0 || !pg_words(pg, SQL_key_place, place, sizeof place, &none) || strncmp(place, host, n) != 0 ||
         place[n] != ' ')
         return false;
     const char *dir = place + n + 1;

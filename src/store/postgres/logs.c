@@ -74,11 +74,8 @@ static void end_forget(struct pg_logs *self, struct log_end *end)
 
 static bool stored_get(struct pg_logs *self, struct log_key key, int64_t *out_bytes, bool *out_sealed, struct err *err)
 {
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, key.task);
-    arg_i64(&args, key.grant);
-    if (!bytes_ask(&self->reader, PG_log_get, &args, &result, err))
+    if (!bytes_ask(&self->reader, SQL_log_get, PG_ARGS(NUM(key.task), NUM(key.grant)), &result, err))
         return false;
     bool found = PQntuples(result) > 0;
     *out_bytes = found ? cell_i64(result, 0, 0) : 0;
@@ -91,14 +88,12 @@ static bool stored_read(
     struct pg_logs *self, struct log_key key, int64_t offset, int64_t end, struct buf *out, struct err *err)
 {
     while (offset < end) {
-        struct pg_args args = { 0 };
         PGresult *result;
         int64_t before = offset;
-        arg_i64(&args, key.task);
-        arg_i64(&args, key.grant);
-        arg_i64(&args, offset);
-        arg_i64(&args, end - offset < READ_STEP ? end : offset + READ_STEP);
-        if (!bytes_ask(&self->reader, PG_log_read, &args, &result, err))
+        if (!bytes_ask(&self->reader, SQL_log_read,
+                PG_ARGS(NUM(key.task), NUM(key.grant), NUM(offset),
+                    NUM(end - offset < READ_STEP ? end : offset + READ_STEP)),
+                &result, err))
             return false;
         for (int i = 0; i < PQntuples(result); i++) {
             struct str bytes = cell_view(result, i, 1);
@@ -379,7 +374,7 @@ static void pg_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
     struct buf keys;
     buf_init(&keys, SIZE_MAX);
     pthread_mutex_lock(&self->io);
-    if (bytes_ask(&self->reader, PG_logs_open, NULL, &result, &ignored))
+    if (bytes_ask(&self->reader, SQL_logs_open, NULL, &result, &ignored))
         for (int i = 0; i < PQntuples(result); i++)
             buf_add(&keys, &(struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) }, sizeof(struct log_key));
     pthread_mutex_unlock(&self->io);
@@ -402,13 +397,10 @@ static bool pg_each(
     if (self->files && !logs_each(self->files, each, owner, err))
         return false;
     while (n == EACH_PAGE) {
-        struct pg_args args = { 0 };
         PGresult *result;
-        arg_i64(&args, last.task);
-        arg_i64(&args, last.grant);
-        arg_i64(&args, EACH_PAGE);
         pthread_mutex_lock(&self->io);
-        bool ok = bytes_ask(&self->reader, PG_logs_page, &args, &result, err);
+        bool ok = bytes_ask(
+            &self->reader, SQL_logs_page, PG_ARGS(NUM(last.task), NUM(last.grant), NUM(EACH_PAGE)), &result, err);
         n = ok ? PQntuples(result) : 0;
         for (int i = 0; i < n; i++)
             keys[i] = (struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) };
@@ -459,12 +451,8 @@ bool logs_postgres_list(const struct store_config *config, struct buf *out, stru
     log.task = log.grant = -1;
     bool ok = bytes_open(&from, config->url, err);
     while (ok && n == LIST_PAGE) {
-        struct pg_args args = { 0 };
         PGresult *result;
-        arg_i64(&args, log.task);
-        arg_i64(&args, log.grant);
-        arg_i64(&args, LIST_PAGE);
-        ok = bytes_ask(&from, PG_logs_page, &args, &result, err);
+        ok = bytes_ask(&from, SQL_logs_page, PG_ARGS(NUM(log.task), NUM(log.grant), NUM(LIST_PAGE)), &result, err);
         n = ok ? PQntuples(result) : 0;
         for (int i = 0; i < n; i++) {
             log.task = cell_i64(result, i, 0);
@@ -488,6 +476,8 @@ static void pg_logs_free(struct pg_logs *self)
     buf_release(&self->removals);
     buf_release(&self->seals_flight);
     buf_release(&self->removals_flight);
+    buf_release(&self->losses);
+    buf_release(&self->losses_flight);
     buf_release(&self->ends);
     buf_release(&self->to_hash);
     buf_release(&self->noted);
@@ -527,6 +517,7 @@ static const struct logs_ops pg_logs_ops = {
     .each = pg_each,
     .wait = pg_wait,
     .on_sync = pg_on_sync,
+    .lost = logs_postgres_lost,
     .on_seal = logs_postgres_on_seal,
     .sealed = logs_postgres_sealed,
     .noted = logs_postgres_noted,
@@ -551,7 +542,7 @@ struct logs *logs_postgres_open(const struct store_config *config, struct err *e
 {
     struct pg_logs *self = mem_alloc_zero(sizeof *self);
     struct buf *lists[] = { &self->seals, &self->removals, &self->seals_flight, &self->removals_flight, &self->ends,
-        &self->to_hash, &self->noted, &self->noted_flight };
+        &self->to_hash, &self->noted, &self->noted_flight, &self->losses, &self->losses_flight };
     self->port.ops = &pg_logs_ops;
     pthread_mutex_init(&self->io, NULL);
     pthread_mutex_init(&self->lock, NULL);

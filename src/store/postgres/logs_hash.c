@@ -42,7 +42,7 @@ void logs_hash_find(struct pg_logs *self)
 {
     PGresult *result;
     struct err ignored = { 0 };
-    if (!bytes_ask(&self->writer, PG_logs_unnoted, NULL, &result, &ignored))
+    if (!bytes_ask(&self->writer, SQL_logs_unnoted, NULL, &result, &ignored))
         return;
     pthread_mutex_lock(&self->lock);
     for (int i = 0; i < PQntuples(result); i++)
@@ -79,11 +79,8 @@ static bool hash_known(struct pg_logs *self, struct log_key key, int64_t bytes)
 static bool hash_begin(struct pg_logs *self, struct log_key key, struct err *err)
 {
     struct log_hashing *job = &self->hashing;
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, key.task);
-    arg_i64(&args, key.grant);
-    if (!bytes_ask(&self->writer, PG_log_unnoted, &args, &result, err))
+    if (!bytes_ask(&self->writer, SQL_log_unnoted, PG_ARGS(NUM(key.task), NUM(key.grant)), &result, err))
         return false;
     if (PQntuples(result) == 0)
         return true; /* removed, or noted meanwhile */
@@ -121,14 +118,12 @@ static bool hash_begins(const struct log_hashing *job)
 static bool hash_read(struct pg_logs *self, struct err *err)
 {
     struct log_hashing *job = &self->hashing;
-    struct pg_args args = { 0 };
     PGresult *result;
     int64_t start = job->at, to = job->at < job->before ? job->before : job->end;
-    arg_i64(&args, job->key.task);
-    arg_i64(&args, job->key.grant);
-    arg_i64(&args, start);
-    arg_i64(&args, to - start < STEP_BYTES ? to : start + STEP_BYTES);
-    if (!bytes_ask(&self->writer, PG_log_read, &args, &result, err))
+    if (!bytes_ask(&self->writer, SQL_log_read,
+            PG_ARGS(NUM(job->key.task), NUM(job->key.grant), NUM(start),
+                NUM(to - start < STEP_BYTES ? to : start + STEP_BYTES)),
+            &result, err))
         return false;
     for (int i = 0; i < PQntuples(result); i++) {
         struct str bytes = cell_view(result, i, 1);
@@ -176,7 +171,29 @@ bool logs_hash_step(struct pg_logs *self)
     return ok;
 }
 
+/* --- logs of attempts that were given up --- */
+
+void logs_lost_told(struct pg_logs *self, const PGresult *rows)
+{
+    pthread_mutex_lock(&self->lock);
+    for (int i = 0; i < PQntuples(rows); i++) {
+        struct log_sealed lost = { .lost = true,
+            .seal = { .task = cell_i64(rows, i, 0), .grant = cell_i64(rows, i, 1), .bytes = cell_i64(rows, i, 2) } };
+        seal_queue_add(&self->found, &lost);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* --- of the port --- */
+
+void logs_postgres_lost(struct logs *port, int64_t task, int64_t grant)
+{
+    struct pg_logs *self = (struct pg_logs *)(void *)port;
+    pthread_mutex_lock(&self->lock);
+    buf_add(&self->losses, &(struct log_key){ task, grant }, sizeof(struct log_key));
+    pthread_cond_signal(&self->to_write);
+    pthread_mutex_unlock(&self->lock);
+}
 
 void logs_postgres_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner)
 {
@@ -201,7 +218,8 @@ bool logs_postgres_noted(struct logs *port, const struct log_sealed *sealed, siz
     pthread_mutex_lock(&self->lock);
     for (size_t i = 0; i < n; i++) {
         struct log_noted noted = { { sealed[i].seal.task, sealed[i].seal.grant }, sealed[i].seal.bytes };
-        buf_add(&self->noted, &noted, sizeof noted);
+        if (!sealed[i].lost)
+            buf_add(&self->noted, &noted, sizeof noted);
     }
     bool more = seal_queue_drop(&self->found, n);
     pthread_cond_signal(&self->to_write);

@@ -40,6 +40,7 @@ static void batch_take(struct pg_logs *self)
     list_move(&self->seals, &self->seals_flight);
     list_move(&self->removals, &self->removals_flight);
     list_move(&self->noted, &self->noted_flight);
+    list_move(&self->losses, &self->losses_flight);
 }
 
 static void log_drop(struct pg_logs *self, struct pg_log *log)
@@ -92,6 +93,7 @@ static bool batch_settle(struct pg_logs *self, bool ok)
     keys_settle(&self->seals_flight, &self->seals, ok);
     keys_settle(&self->removals_flight, &self->removals, ok);
     keys_settle(&self->noted_flight, &self->noted, ok);
+    keys_settle(&self->losses_flight, &self->losses, ok);
     self->n_batch = 0;
     self->refused = !ok;
     return any;
@@ -99,7 +101,7 @@ static bool batch_settle(struct pg_logs *self, bool ok)
 
 /* --- one transaction, without the lock --- */
 
-static void keys_queue(struct pg *pg, enum pg_id id, const struct buf *keys)
+static void keys_queue(struct pg *pg, enum sql_id id, const struct buf *keys)
 {
     struct pg_args args = { 0 };
     if (keys->len == 0)
@@ -129,7 +131,7 @@ static void noted_queue(struct pg *pg, const struct buf *list)
         bulk_i64(&pg->bulk, noted.bytes);
     }
     if (bulk_args(&pg->bulk, &args))
-        pg_queue(pg, PG_logs_noted, &args);
+        pg_queue(pg, SQL_logs_noted, &args);
 }
 
 /* Those that bytes come no more to are to be hashed. */
@@ -165,9 +167,9 @@ static bool rows_lock(struct pg_logs *self, struct err *err)
     }
     if (!bulk_args(&pg->bulk, &args))
         return err_set(err, ERR_internal, "too many logs at once");
-    pg_queue(pg, PG_bytes_begin, NULL);
-    pg_queue(pg, PG_logs_make, &args);
-    pg_queue(pg, PG_logs_lock, &args);
+    pg_queue(pg, SQL_bytes_begin, NULL);
+    pg_queue(pg, SQL_logs_make, &args);
+    pg_queue(pg, SQL_logs_lock, &args);
     return pg_exchange(pg, err);
 }
 
@@ -213,7 +215,7 @@ static bool chunks_queue(struct pg_logs *self, struct pg_log **out, size_t *out_
         return true;
     if (!bulk_args(&pg->bulk, &args))
         return err_set(err, ERR_internal, "too many bytes of logs at once");
-    pg_queue(pg, PG_log_chunks_put, &args);
+    pg_queue(pg, SQL_log_chunks_put, &args);
     return true;
 }
 
@@ -230,7 +232,7 @@ static void sizes_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
     }
     bool fits = bulk_args(&pg->bulk, &args);
     ASSERT(fits);
-    pg_queue(pg, PG_logs_grow, &args);
+    pg_queue(pg, SQL_logs_grow, &args);
 }
 
 /* After the commit: a seal by another server that comes then finds the row, one that came before is seen here. True: it
@@ -249,15 +251,37 @@ static bool ended_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
     }
     if (first == 0 || !bulk_args(&pg->bulk, &args))
         return false;
-    pg_queue(pg, PG_logs_ended, &args);
+    pg_queue(pg, SQL_logs_ended, &args);
+    return true;
+}
+
+/* After the commit, for the same reason. True: it is asked. */
+static bool lost_queue(struct pg_logs *self, struct pg_log *const *logs, size_t n)
+{
+    struct pg *pg = &self->writer.pg;
+    struct pg_args args = { 0 };
+    bulk_begin(&pg->bulk, "ii");
+    for (size_t i = 0; i < n; i++) {
+        bulk_i64(&pg->bulk, logs[i]->key.task);
+        bulk_i64(&pg->bulk, logs[i]->key.grant);
+    }
+    for (size_t at = 0; at < self->losses_flight.len; at += sizeof(struct log_key)) {
+        struct log_key key;
+        memcpy(&key, self->losses_flight.ptr + at, sizeof key);
+        bulk_i64(&pg->bulk, key.task);
+        bulk_i64(&pg->bulk, key.grant);
+    }
+    if (n + self->losses_flight.len == 0 || !bulk_args(&pg->bulk, &args))
+        return false;
+    pg_queue(pg, SQL_logs_lost, &args);
     return true;
 }
 
 static bool batch_write(struct pg_logs *self, struct err *err)
 {
     struct pg *pg = &self->writer.pg;
-    size_t n = 0, seals_at = 0, ended_at = 0;
-    bool asked = false;
+    size_t n = 0, seals_at = 0, ended_at = 0, lost_at = 0;
+    bool asked = false, lost = false;
     if (!bytes_ready(&self->writer, err) || !rows_lock(self, err))
         return false;
     struct pg_log **logs = mem_alloc((self->n_batch + 1) * sizeof *logs);
@@ -265,12 +289,14 @@ static bool batch_write(struct pg_logs *self, struct err *err)
     if (ok) {
         sizes_queue(pg, logs, n);
         seals_at = pg->exchanged ? 0 : pg->n_queue;
-        keys_queue(pg, PG_logs_seal, &self->seals_flight);
-        keys_queue(pg, PG_logs_delete, &self->removals_flight);
+        keys_queue(pg, SQL_logs_seal, &self->seals_flight);
+        keys_queue(pg, SQL_logs_delete, &self->removals_flight);
         noted_queue(pg, &self->noted_flight);
-        pg_queue(pg, PG_bytes_commit, NULL);
+        pg_queue(pg, SQL_bytes_commit, NULL);
         ended_at = pg->exchanged ? 0 : pg->n_queue;
         asked = ended_queue(pg, logs, n);
+        lost_at = pg->exchanged ? 0 : pg->n_queue;
+        lost = lost_queue(self, logs, n);
         ok = pg_exchange(pg, err);
     }
     if (ok) {
@@ -278,6 +304,8 @@ static bool batch_write(struct pg_logs *self, struct err *err)
         frozen_note(
             self, self->seals_flight.len > 0 ? pg->results[seals_at] : NULL, asked ? pg->results[ended_at] : NULL);
     }
+    if (ok && lost)
+        logs_lost_told(self, pg->results[lost_at]);
     mem_free(logs);
     return ok;
 }
@@ -337,7 +365,8 @@ void *logs_write_run(void *arg)
     pthread_mutex_lock(&self->lock);
     for (;;) {
         bool work;
-        while (!(work = self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0 || self->noted.len > 0) &&
+        while (!(work = self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0 || self->noted.len > 0 ||
+                        self->losses.len > 0) &&
                !self->stop && !logs_hash_waits(self))
             pthread_cond_wait(&self->to_write, &self->lock);
         if (!self->stop && logs_hash_waits(self)) { /* what is left is found at the next start */

@@ -26,8 +26,8 @@ enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 4000, REOPEN_PAUSE_MS = 100, RE
 
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err)
 {
-    pg_queue(pg, PG_head_get, NULL);
-    return pg_exchange(pg, err) && pg_row_head(pg->results[0], out, out_seal, err);
+    PGresult *result;
+    return pg_run(pg, SQL_head_get, NULL, &result, err) && pg_row_head(result, out, out_seal, err);
 }
 
 /* The head must be the end of the history: the one thing that a turn builds on. */
@@ -45,20 +45,12 @@ static bool head_check(struct postgres_store *self, struct err *err)
 /* A store without its first head row was never used. Ends the transaction that beginnings_look has begun. */
 static bool head_make(struct postgres_store *self, struct err *err)
 {
-    struct store_head head = { .next_task = 1,
-        .next_spec = 1,
-        .next_lane = 1,
-        .next_class = 1,
-        .next_slot = 1,
-        .next_executor = 1,
-        .next_token = 1 };
+    const struct store_head head = store_head_first();
     static const struct store_head empty;
-    while (head.incarnation == 0)
-        clock_entropy(&head.incarnation, sizeof head.incarnation);
-    pg_queue(&self->pg, PG_head_insert, NULL);
+    pg_queue(&self->pg, SQL_head_insert, NULL);
     head_queue(&self->pg, self->key, &head, &empty, NULL);
     pg_key_queue(&self->pg, self->data_dir);
-    pg_queue(&self->pg, PG_commit, NULL);
+    pg_queue(&self->pg, SQL_commit, NULL);
     return pg_exchange(&self->pg, err);
 }
 
@@ -67,10 +59,11 @@ static bool head_make(struct postgres_store *self, struct err *err)
 static bool beginnings_look(struct pg *pg, bool *out_used, struct err *err)
 {
     int64_t used;
-    if (!pg_number(pg, PG_count_beginnings, &used, err))
+    if (!pg_number(pg, SQL_count_beginnings, &used, err))
         return false;
-    if (!used && (!pg_exec(pg, PG_exec_begin, err) || !pg_exec(pg, PG_schema_lock, err) ||
-                     !pg_number(pg, PG_count_beginnings, &used, err) || (used && !pg_exec(pg, PG_exec_rollback, err))))
+    if (!used &&
+        (!pg_exec(pg, SQL_exec_begin, err) || !pg_exec(pg, SQL_schema_lock, err) ||
+            !pg_number(pg, SQL_count_beginnings, &used, err) || (used && !pg_exec(pg, SQL_exec_rollback, err))))
         return false;
     *out_used = used != 0;
     return true;
@@ -102,7 +95,7 @@ bool pg_writable(struct pg *pg, struct err *err)
 {
     char none[2];
     int64_t why = 0;
-    if (!pg_words(pg, PG_session_writable, none, sizeof none, &why))
+    if (!pg_words(pg, SQL_session_writable, none, sizeof none, &why))
         return err_set(err, ERR_unavailable, "%s doesn't say whether it can be written", pg->place);
     if (why & 1)
         return err_set(err, ERR_unavailable,
@@ -115,17 +108,17 @@ bool pg_writable(struct pg *pg, struct err *err)
     return true;
 }
 
-static bool lock_get(struct pg *pg, enum pg_id id, struct err *err)
+static bool lock_get(struct pg *pg, enum sql_id id, struct err *err)
 {
     char holder[PG_NAME_BYTES] = "";
     int64_t pid = 0;
-    if (!pg_exec(pg, PG_lock_wait, err))
+    if (!pg_exec(pg, SQL_lock_wait, err))
         return false;
     if (pg_exec(pg, id, err))
-        return pg_exec(pg, PG_lock_wait_long, err);
+        return pg_exec(pg, SQL_lock_wait_long, err);
     if (err->code != ERR_conflict)
         return false;
-    if (pg_words(pg, PG_writer_holder, holder, sizeof holder, &pid))
+    if (pg_words(pg, SQL_writer_holder, holder, sizeof holder, &pid))
         return err_set(err, ERR_conflict, "%s is in use by %s (its process %" PRId64 "): stop that server first",
             pg->place, holder, pid);
     return err_set(err, ERR_conflict, "%s is in use by another server: stop that one first", pg->place);
@@ -133,7 +126,7 @@ static bool lock_get(struct pg *pg, enum pg_id id, struct err *err)
 
 bool writer_lock(struct pg *pg, struct err *err)
 {
-    return lock_get(pg, PG_writer_lock, err);
+    return lock_get(pg, SQL_writer_lock, err);
 }
 
 /* One server of a name. One that was killed has given its name back by the time that its connection is seen to be gone.
@@ -143,11 +136,11 @@ static bool name_take(struct postgres_store *self, struct err *err)
     struct pg *pg = &self->pg;
     if (!self->server[0])
         return true;
-    if (self->backend && !pg_number_for(pg, PG_own_backend_end, self->backend, NULL, err))
+    if (self->backend && !pg_number_for(pg, SQL_own_backend_end, self->backend, NULL, err))
         return false;
-    if (pg_exec(pg, PG_lock_wait, err) &&
-        pg_number_for(pg, PG_server_name, (int64_t)str_hash(str_of(self->server)), NULL, err))
-        return pg_exec(pg, PG_lock_wait_long, err);
+    if (pg_exec(pg, SQL_lock_wait, err) &&
+        pg_number_for(pg, SQL_server_name, (int64_t)str_hash(str_of(self->server)), NULL, err))
+        return pg_exec(pg, SQL_lock_wait_long, err);
     return err->code == ERR_conflict &&
            err_set(err, ERR_name_taken,
                "a server with the name %s runs on this store already: stop it (weir nodes says where it is), or "
@@ -159,7 +152,7 @@ static bool clock_ask(struct postgres_store *self, struct err *err)
 {
     int64_t database_ms;
     self->clock_asked = clock_boot_ms();
-    if (!pg_number(&self->pg, PG_session_clock, &database_ms, err))
+    if (!pg_number(&self->pg, SQL_session_clock, &database_ms, err))
         return false;
     dbclock_compare(database_ms, self->clock_asked);
     return true;
@@ -171,12 +164,12 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
     struct pg *pg = &self->pg;
     pooler_forget();
     if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !clock_ask(self, err) ||
-        !pg_exec(pg, PG_session_durable, err) || !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
+        !pg_exec(pg, SQL_session_durable, err) || !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
         return false;
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
-    return (!pg_schema_older(*out_version) || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err) &&
-           name_take(self, err) && pg_exec(pg, PG_session_turns, err);
+    return (!pg_schema_older(*out_version) || pg_schema_migrate(pg, err)) && lock_get(pg, SQL_writer_share, err) &&
+           name_take(self, err) && pg_exec(pg, SQL_session_turns, err);
 }
 
 /* Prepared, and everything that this connection can see is where accepted work has to be. */
@@ -184,9 +177,9 @@ static bool writer_ready(struct postgres_store *self, struct err *err)
 {
     char none[2];
     int64_t weak = 0;
-    (void)pg_words(&self->pg, PG_weaknesses, none, sizeof none, &weak);
+    (void)pg_words(&self->pg, SQL_weaknesses, none, sizeof none, &weak);
     atomic_store(&self->port.weak, (unsigned)weak);
-    if (!pg_prepare(&self->pg, PG_FOR_WRITER, err) || !pg_run(&self->pg, PG_barrier, NULL, NULL, err))
+    if (!pg_prepare(&self->pg, SQL_FOR_WRITER, err) || !pg_run(&self->pg, SQL_barrier, NULL, NULL, err))
         return false;
     self->backend = self->pg.backend;
     return timeline_keep(self->data_dir, err);
@@ -222,6 +215,7 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
 {
     struct postgres_store *self = mem_alloc_zero(sizeof *self);
     self->port.ops = &postgres_ops;
+    self->port.sql = pg_writer_sql(self);
     self->port.narrows = true;
     self->url = str_keep(str_of(config->url));
     self->data_dir = str_keep(str_of(config->data_dir));
@@ -280,10 +274,7 @@ static void pause_briefly(void)
  * commit. After a failover there is no such process. */
 static bool old_backend_end(struct postgres_store *self, int backend, struct err *err)
 {
-    struct pg_args args = { 0 };
-    arg_i64(&args, backend);
-    arg_text(&args, str_of(self->pg.name));
-    return pg_run(&self->pg, PG_backend_end, &args, NULL, err);
+    return pg_run(&self->pg, SQL_backend_end, PG_ARGS(NUM(backend), TXT(str_of(self->pg.name))), NULL, err);
 }
 
 static bool reopen_once(struct postgres_store *self, struct err *err)

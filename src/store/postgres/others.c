@@ -7,7 +7,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
 
 enum { TURNS_TAKEN_MAX = 500, LISTEN_AGAIN_MS = 1000 };
@@ -15,10 +14,11 @@ enum { TURNS_TAKEN_MAX = 500, LISTEN_AGAIN_MS = 1000 };
 static bool events_take(const PGresult *turns, struct arena *arena, struct others *out, struct err *err)
 {
     size_t cap = 0;
-    for (int i = 0; i < PQntuples(turns); i++) {
+    struct query q = pg_query(turns);
+    while (query_next(&q, err) == QUERY_ROW) {
         struct event *events;
         size_t n;
-        if (!pg_turn_unpack(turns, i, arena, &events, &n, err))
+        if (!query_events(&q, arena, &events, &n, err))
             return false;
         for (size_t k = 0; k < n; k++)
             *ARENA_PUSH(arena, out->events, out->n_events, cap) = events[k];
@@ -28,8 +28,9 @@ static bool events_take(const PGresult *turns, struct arena *arena, struct other
 
 static bool executors_take(const PGresult *result, struct arena *arena, struct others *out, struct err *err)
 {
+    struct query q = pg_query(result);
     size_t n;
-    if (!pg_rows_executors(result, arena, &out->executors, &n, err))
+    if (!each_executor(&q, arena, &out->executors, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
         if (touched_row(CTIDS_EXECUTORS, result, (int)i))
@@ -37,37 +38,32 @@ static bool executors_take(const PGresult *result, struct arena *arena, struct o
     return true;
 }
 
-static const enum pg_id others_ids[OTHERS_COUNT] = {
-    PG_turns_others,
-    PG_lanes_touched,
-    PG_classes_above,
-    PG_slots_touched,
-    PG_executors_touched,
-    PG_archives_touched,
-    PG_duties,
-    PG_holds_due,
+static const enum sql_id others_ids[OTHERS_COUNT] = {
+    SQL_turns_others,
+    SQL_lanes_touched,
+    SQL_classes_above,
+    SQL_slots_touched,
+    SQL_executors_touched,
+    SQL_archives_touched,
+    SQL_duties,
+    SQL_holds_due,
 };
 
 void others_queue(struct postgres_store *self, const struct store_head *since)
 {
     struct pg *pg = &self->pg;
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
-        struct pg_args args = { 0 };
-        if (others_ids[i] == PG_lanes_touched || others_ids[i] == PG_executors_touched) {
-            touched_queue(self, others_ids[i] == PG_lanes_touched ? CTIDS_LANES : CTIDS_EXECUTORS, since->commit);
-            continue;
-        }
-        if (others_ids[i] == PG_turns_others) {
-            arg_i64(&args, since->seq);
-            arg_i64(&args, TURNS_TAKEN_MAX + 1);
-        } else if (others_ids[i] == PG_holds_due) {
-            arg_i64(&args, HOLD_time);
-            arg_i64(&args, INT64_MAX);
-            arg_i64(&args, 1);
-        } else if (others_ids[i] != PG_duties) {
-            arg_i64(&args, others_ids[i] == PG_classes_above ? since->next_class : since->commit);
-        }
-        pg_queue(pg, others_ids[i], &args);
+        enum sql_id id = others_ids[i];
+        if (id == SQL_lanes_touched || id == SQL_executors_touched)
+            touched_queue(self, id == SQL_lanes_touched ? CTIDS_LANES : CTIDS_EXECUTORS, since->commit);
+        else if (id == SQL_turns_others)
+            pg_queue(pg, id, PG_ARGS(NUM(since->seq), NUM(TURNS_TAKEN_MAX + 1)));
+        else if (id == SQL_holds_due)
+            pg_queue(pg, id, PG_ARGS(NUM(HOLD_time), NUM(INT64_MAX), NUM(1)));
+        else if (id == SQL_duties)
+            pg_queue(pg, id, NULL);
+        else
+            pg_queue(pg, id, PG_ARGS(NUM(id == SQL_classes_above ? since->next_class : since->commit)));
     }
 }
 
@@ -105,26 +101,26 @@ bool postgres_load_others(
     if (out->too_far)
         return true;
     struct hold due = { .key = INT64_MAX };
+    struct query q[OTHERS_COUNT];
     bool any;
-    if (!pg_rows_get_hold(results[7], NULL, &due, &any, err))
+    for (size_t i = 0; i < OTHERS_COUNT; i++)
+        q[i] = pg_query(results[i]);
+    if (!get_hold(&q[7], NULL, &due, &any, err))
         return false;
     out->next_time = due.key;
-    return pg_rows_duties(results[6], arena, &out->duties, &out->n_duties, err) &&
-           pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
-           pg_rows_classes(results[2], arena, &out->classes, &out->n_classes, err) &&
-           pg_rows_slots(results[3], arena, &out->slots, &out->n_slots, err) &&
-           executors_take(results[4], arena, out, err) &&
-           pg_rows_archives(results[5], arena, &out->archives, &out->n_archives, err);
+    return list_duty(&q[6], arena, &out->duties, &out->n_duties, err) &&
+           each_lane(&q[1], arena, &out->lanes, &out->n_lanes, err) &&
+           each_class(&q[2], arena, &out->classes, &out->n_classes, err) &&
+           each_slot(&q[3], arena, &out->slots, &out->n_slots, err) && executors_take(results[4], arena, out, err) &&
+           each_archive(&q[5], arena, &out->archives, &out->n_archives, err);
 }
 
 bool postgres_history_holds(
     struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, seq);
-    if (!pg_run(&self->pg, PG_turn_of, &args, &result, err))
+    if (!pg_run(&self->pg, SQL_turn_of, PG_ARGS(NUM(seq)), &result, err))
         return false;
     struct str there = PQntuples(result) > 0 ? cell_view(result, 0, 0) : (struct str){ 0 };
     *out_holds = str_eq(there, (struct str){ (const char *)hash, STORE_HASH_BYTES });
@@ -174,7 +170,7 @@ static void *listener_run(void *arg)
     while (on) {
         struct pg pg = { 0 };
         struct err ignored = { 0 };
-        bool ok = pg_connect(&pg, listener->store->url, &ignored) && pg_exec(&pg, PG_listen, &ignored);
+        bool ok = pg_connect(&pg, listener->store->url, &ignored) && pg_exec(&pg, SQL_listen, &ignored);
         if (ok)
             listener->others((struct str){ 0 }, listener->owner); /* what came before we listened */
         while (ok && !pg.lost && (on = listener_wait(listener, PQsocket(pg.conn), -1)))

@@ -204,8 +204,8 @@ static bool host_connect(struct pg *pg, const char *url, const char *host, const
     place_name(pg);
     pg->answer_by_ms = clock_boot_ms() + (patient ? HELLO_FIRST_MS : HELLO_MS);
     pg->hello = true;
-    bool ok = server_fits(pg, err) && pooler_check(pg, keys, values, err) && pg_exec(pg, PG_session, err) &&
-              timeline_check(pg, err) && pg_exec(pg, PG_session_keepalive, err);
+    bool ok = server_fits(pg, err) && pooler_check(pg, keys, values, err) && pg_exec(pg, SQL_session, err) &&
+              timeline_check(pg, err) && pg_exec(pg, SQL_session_keepalive, err);
     pg->hello = false;
     if (!ok && pg->silent)
         err_set(err, ERR_unreachable,
@@ -412,7 +412,7 @@ static bool text_exec(struct pg *pg, const char *text, const char *what, struct 
     return ok;
 }
 
-bool pg_exec(struct pg *pg, enum pg_id id, struct err *err)
+bool pg_exec(struct pg *pg, enum sql_id id, struct err *err)
 {
     return text_exec(pg, pg_texts[id].text, pg_texts[id].name, err);
 }
@@ -429,17 +429,17 @@ bool pg_brief(struct pg *pg, struct err *err)
 {
     pg->brief = true;
     pg->answer_ms = ANSWER_BRIEF_MS;
-    return pg_exec(pg, PG_session_brief, err);
+    return pg_exec(pg, SQL_session_brief, err);
 }
 
 /* --- statements that met a lock --- */
 
-static _Atomic int64_t held_until[PG_COUNT], held_last;
+static _Atomic int64_t held_until[SQL_COUNT], held_last;
 
 bool pg_hurry(struct pg *pg, struct err *err)
 {
     pg->hurried = true;
-    return pg_brief(pg, err) && pg_exec(pg, PG_session_hurried, err);
+    return pg_brief(pg, err) && pg_exec(pg, SQL_session_hurried, err);
 }
 
 int64_t pg_held_until(void)
@@ -447,17 +447,17 @@ int64_t pg_held_until(void)
     return held_last;
 }
 
-static void held_note(enum pg_id id)
+static void held_note(enum sql_id id)
 {
     held_last = held_until[id] = clock_boot_ms() + HELD_MS;
 }
 
-static bool held_now(enum pg_id id)
+static bool held_now(enum sql_id id)
 {
     return held_until[id] && clock_boot_ms() < held_until[id];
 }
 
-bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
+bool pg_number(struct pg *pg, enum sql_id id, int64_t *out, struct err *err)
 {
     PGresult *result = text_result(pg, pg_texts[id].text, NULL);
     bool ok = PQresultStatus(result) == PGRES_TUPLES_OK || pg_fail(pg, result, pg_texts[id].name, err);
@@ -468,7 +468,7 @@ bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
     return ok;
 }
 
-bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, struct err *err)
+bool pg_number_for(struct pg *pg, enum sql_id id, int64_t arg, int64_t *out, struct err *err)
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)arg);
@@ -480,7 +480,7 @@ bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, stru
     return ok;
 }
 
-bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number)
+bool pg_words(struct pg *pg, enum sql_id id, char *out, size_t size, int64_t *out_number)
 {
     PGresult *result = text_result(pg, pg_texts[id].text, NULL);
     bool ok = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 && PQnfields(result) > 1;
@@ -580,7 +580,7 @@ bool pg_exchange(struct pg *pg, struct err *err)
     return ok;
 }
 
-void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args)
+void pg_queue(struct pg *pg, enum sql_id id, const struct pg_args *args)
 {
     static const int binary[PG_ARGS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     static const struct pg_args none;
@@ -597,7 +597,7 @@ void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args)
         pg->lost = true;
 }
 
-bool pg_run(struct pg *pg, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+bool pg_run(struct pg *pg, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     pg_queue(pg, id, args);
     if (!pg_exchange(pg, err))
@@ -611,13 +611,13 @@ bool pg_prepare(struct pg *pg, unsigned users, struct err *err)
 {
     size_t n = 0;
     bool ok = true;
-    enum pg_id sent[PG_COUNT];
+    enum sql_id sent[SQL_COUNT];
     if (!PQenterPipelineMode(pg->conn))
         return pg_fail(pg, NULL, "pipeline", err);
     pg->answer_by_ms = clock_boot_ms() + ANSWER_MS;
-    for (int id = 0; id < PG_COUNT; id++)
+    for (int id = 0; id < SQL_COUNT; id++)
         if (pg_texts[id].users & users && PQsendPrepare(pg->conn, pg_texts[id].name, pg_texts[id].text, 0, NULL))
-            sent[n++] = (enum pg_id)id;
+            sent[n++] = (enum sql_id)id;
     if (!PQpipelineSync(pg->conn))
         return pg_fail(pg, NULL, "prepare", err);
     for (size_t i = 0; i < n; i++) {

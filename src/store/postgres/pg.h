@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "store_pg.h"
+#include "store_sql.h"
 
 enum { PG_ARGS_MAX = 20, PG_QUEUE_MAX = 52, PG_NAME_BYTES = 64, PG_PLACE_BYTES = 320, PG_SYSTEM_BYTES = 24 };
 
@@ -49,7 +49,7 @@ struct pg {
     char system[PG_SYSTEM_BYTES]; /* the cluster and its timeline; 0: a standby's */
     int64_t timeline;
     int epoch; /* see timeline.h */
-    enum pg_id queue[PG_QUEUE_MAX];
+    enum sql_id queue[PG_QUEUE_MAX];
     PGresult *results[PG_QUEUE_MAX]; /* of the last exchange, in the order they were queued */
     size_t n_queue;
     bool sent;                  /* the queue is on its way */
@@ -74,21 +74,21 @@ bool pg_brief(struct pg *pg, struct err *err); /* the server's loop waits for th
  * 0: never yet. */
 bool pg_hurry(struct pg *pg, struct err *err);
 int64_t pg_held_until(void);
-bool pg_exec(struct pg *pg, enum pg_id id, struct err *err);
+bool pg_exec(struct pg *pg, enum sql_id id, struct err *err);
 bool pg_exec_all(struct pg *pg, const char *const *texts, struct err *err);
-bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err);
+bool pg_number(struct pg *pg, enum sql_id id, int64_t *out, struct err *err);
 /* with one parameter; out may be NULL */
-bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, struct err *err);
+bool pg_number_for(struct pg *pg, enum sql_id id, int64_t arg, int64_t *out, struct err *err);
 /* pg_words: the first row's first two columns as text; false: no row, or an error that nobody wants to hear of. */
-bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number);
+bool pg_words(struct pg *pg, enum sql_id id, char *out, size_t size, int64_t *out_number);
 
 /* pg_queue: sends a statement; NULL args: it has none. Its result is results[its place in the queue]. A connection that
  * is lost is told by pg_exchange. pg_send: what is queued goes now, and pg_exchange only waits for what comes of it. */
-void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args);
+void pg_queue(struct pg *pg, enum sql_id id, const struct pg_args *args);
 void pg_send(struct pg *pg);
 bool pg_exchange(struct pg *pg, struct err *err);
 /* both, for one */
-bool pg_run(struct pg *pg, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
+bool pg_run(struct pg *pg, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err);
 void pg_clear(struct pg *pg);
 
 static inline uint64_t pg_swap(uint64_t n)

@@ -49,7 +49,7 @@ bool pooler_lent(struct pg *pg, const char *state, struct err *err)
 static bool backend_get(struct pg *pg, int *out, struct err *err)
 {
     int64_t number;
-    if (!pg_number(pg, PG_session_backend, &number, err))
+    if (!pg_number(pg, SQL_session_backend, &number, err))
         return false;
     *out = (int)number;
     return true;
@@ -59,9 +59,9 @@ static bool backend_get(struct pg *pg, int *out, struct err *err)
 static bool sharing_try(struct pg *pg, struct pg *other, struct err *err)
 {
     int own, others;
-    if (!pg_exec(other, PG_exec_begin, err))
+    if (!pg_exec(other, SQL_exec_begin, err))
         return strstr(err->text, "pooling mode") ? pooler_refuse(pg, "it refuses transactions", err) : false;
-    if (!backend_get(other, &others, err) || !backend_get(pg, &own, err) || !pg_exec(other, PG_exec_rollback, err))
+    if (!backend_get(other, &others, err) || !backend_get(pg, &own, err) || !pg_exec(other, SQL_exec_rollback, err))
         return false;
     if (others == pg->backend)
         return pooler_refuse(pg, "two connections have one process of the database", err);

@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "store/chain.h"
 #include "store/postgres/pg.h"
-#include "store/postgres/rows.h"
+#include "store/postgres/query.h"
 #include "store/read_ops.h"
 #include "store/tags.h"
 
@@ -176,13 +176,13 @@ void ctids_forget(struct postgres_store *self);
 void ctids_release(struct postgres_store *self);
 void arg_ctid(struct pg_args *args, const char *ctid, bool known);
 const char *ctid_of_row(const struct postgres_store *self, enum ctids_of what, int64_t id);
+/* ctid_claimed_put: of a task that came with ready_first in this turn, at the cells with the places of its rows.
+ * ctid_of_claimed: NULL: it didn't. */
+void ctid_claimed_put(struct postgres_store *self, int64_t task, struct query *q);
+const struct ready_ctid *ctid_of_claimed(const struct postgres_store *self, int64_t task);
 void touched_queue(struct postgres_store *self, enum ctids_of what, int64_t since);
 bool touched_row(enum ctids_of what, const PGresult *result, int row); /* false: it has only moved */
 void touched_learn(struct postgres_store *self, enum ctids_of what, const PGresult *result);
-
-/* reader.c: the events of a row of turns_since and its kind */
-bool pg_turn_unpack(
-    const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err);
 
 /* others.c: what other servers do */
 bool postgres_load_others(
@@ -207,7 +207,7 @@ void prefetch_queue(
 bool prefetch_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err);
 /* rows that are locked now */
 bool prefetch_archives_take(struct postgres_store *self, const PGresult *result, struct err *err);
-void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */
+void ids_queue(struct pg *pg, enum sql_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */
 bool prefetch_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
 bool prefetch_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most,
     struct edge **out, size_t *out_n); /* load_outs */
@@ -228,7 +228,8 @@ void prefetch_claim_close(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
 bool writer_ask(
-    struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
+    struct postgres_store *self, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err);
+struct sql pg_writer_sql(struct postgres_store *self); /* by writer_ask */
 extern const struct store_ops postgres_ops;
 
 #endif

@@ -90,7 +90,7 @@ static bool prefetch_claim_connected(struct postgres_store *self)
     claim->retry_ms = now + RETRY_MS;
     claim->pg.answer_ms = ANSWER_MS;
     if (pg_connect(&claim->pg, self->url, &ignored) && pg_writable(&claim->pg, &ignored) &&
-        pg_exec(&claim->pg, PG_session_reader, &ignored) && pg_prepare(&claim->pg, PG_FOR_CLAIM, &ignored))
+        pg_exec(&claim->pg, SQL_session_reader, &ignored) && pg_prepare(&claim->pg, SQL_FOR_CLAIM, &ignored))
         return true;
     claim->pg.lost = true;
     return false;
@@ -118,10 +118,10 @@ void prefetch_claim_ask(struct postgres_store *self, const struct changes *chang
     if ((claim->under_way && !prefetch_claim_read(claim)) || !prefetch_claim_connected(self))
         return;
     bool from = ready_start_args(self, claim->next, claim->next_n, &args);
-    pg_queue(&claim->pg, PG_claim_begin, NULL);
-    pg_queue(&claim->pg, from ? PG_claim_tasks_from : PG_claim_tasks, &args);
-    pg_queue(&claim->pg, PG_claim_tick, NULL);
-    pg_queue(&claim->pg, PG_claim_end, NULL);
+    pg_queue(&claim->pg, SQL_claim_begin, NULL);
+    pg_queue(&claim->pg, from ? SQL_claim_tasks_from : SQL_claim_tasks, &args);
+    pg_queue(&claim->pg, SQL_claim_tick, NULL);
+    pg_queue(&claim->pg, SQL_claim_end, NULL);
     pg_send(&claim->pg);
     claim->class_id = claim->next;
     claim->n = claim->next_n;

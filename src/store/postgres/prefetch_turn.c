@@ -3,7 +3,6 @@
  * The engine names what it knows it will need (struct turn_needs); with begin's lock, or within the turn in one
  * exchange, the rows come and are kept until the turn is over: nobody else commits before that, so they are what a load
  * would bring. What isn't here is loaded as ever. A row that can't be read is told when it comes (ERR_corrupt). */
-#include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
 #include "store/row_copy.h"
 
@@ -90,9 +89,10 @@ bool prefetch_active_grant(struct postgres_store *self, int64_t task, int64_t gr
 
 bool prefetch_archives_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
+    struct query q = pg_query(result);
     struct archive **rows;
     size_t n;
-    if (!pg_rows_archives(result, &self->prefetch.arena, &rows, &n, err))
+    if (!each_archive(&q, &self->prefetch.arena, &rows, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
         map_put(&self->prefetch.archives, (uint64_t)rows[i]->lane, rows[i]);
@@ -103,12 +103,11 @@ bool prefetch_archives_take(struct postgres_store *self, const PGresult *result,
 bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    struct pg_args args = { 0 };
     PGresult *result;
     (void)arena;
     const struct archive *row = map_find(&self->prefetch.archives, (uint64_t)lane);
-    arg_i64(&args, lane);
-    if (!row && (!writer_ask(self, PG_archive_lock, &args, &result, err) || !prefetch_archives_take(self, result, err)))
+    if (!row && (!writer_ask(self, SQL_archive_lock, PG_ARGS(NUM(lane)), &result, err) ||
+                    !prefetch_archives_take(self, result, err)))
         return false;
     row = row ? row : map_find(&self->prefetch.archives, (uint64_t)lane);
     if (!row)
@@ -120,17 +119,13 @@ bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lan
 bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    struct pg_args args = { 0 };
-    PGresult *result;
-    struct slot **rows;
-    size_t n;
-    arg_i64(&args, id);
-    if (!writer_ask(self, id > self->slot_last ? PG_slot_lock_wait : PG_slot_lock, &args, &result, err) ||
-        !pg_rows_slots(result, arena, &rows, &n, err))
+    struct query q;
+    bool found;
+    if (!ASK(&q, &store->sql, id > self->slot_last ? SQL_slot_lock_wait : SQL_slot_lock, err, NUM(id)) ||
+        !get_slot(&q, arena, out, &found, err))
         return false;
-    if (n != 1)
+    if (!found)
         return err_set(err, ERR_conflict, "slot %lld isn't there", (long long)id);
-    *out = *rows[0];
     if (id > self->slot_last)
         self->slot_last = id;
     return true;
@@ -138,7 +133,7 @@ bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, st
 
 /* --- asking --- */
 
-static void ids_queue_most(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n, int64_t most)
+static void ids_queue_most(struct pg *pg, enum sql_id id, const int64_t *ids, size_t n, int64_t most)
 {
     struct pg_args args = { 0 };
     bulk_begin(&pg->bulk, "i");
@@ -151,7 +146,7 @@ static void ids_queue_most(struct pg *pg, enum pg_id id, const int64_t *ids, siz
     pg_queue(pg, id, &args);
 }
 
-void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
+void ids_queue(struct pg *pg, enum sql_id id, const int64_t *ids, size_t n)
 {
     ids_queue_most(pg, id, ids, n, 0);
 }
@@ -161,35 +156,33 @@ enum { PLAIN, WAITS, TAKES };
 
 void prefetch_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins)
 {
-    static const enum pg_id tasks[] = { PG_tasks_ahead, PG_tasks_ahead_lock, PG_tasks_ahead_take };
-    static const enum pg_id waiters[] = { PG_waiters_ahead, PG_waiters_ahead_lock, PG_waiters_ahead_take };
+    static const enum sql_id tasks[] = { SQL_tasks_ahead, SQL_tasks_ahead_lock, SQL_tasks_ahead_take };
+    static const enum sql_id waiters[] = { SQL_waiters_ahead, SQL_waiters_ahead_lock, SQL_waiters_ahead_take };
     int how = !self->narrow ? PLAIN : begins ? WAITS : TAKES;
     struct pg *pg = &self->pg;
-    struct pg_args args = { 0 };
     int64_t most = needs->n_edges ? (int64_t)needs->n_edges : INT64_MAX;
-    arg_i64(&args, (int64_t)needs->n_numbers);
     if (needs->n_numbers)
-        pg_queue(pg, PG_task_numbers, &args);
+        pg_queue(pg, SQL_task_numbers, PG_ARGS(NUM(needs->n_numbers)));
     if (needs->since)
         others_queue(self, needs->since);
     if (needs->n_tasks)
         ids_queue(pg, tasks[how], needs->tasks, needs->n_tasks);
     if (needs->n_preds) {
-        ids_queue_most(pg, PG_edges_ahead, needs->preds, needs->n_preds, most);
+        ids_queue_most(pg, SQL_edges_ahead, needs->preds, needs->n_preds, most);
         ids_queue_most(pg, waiters[how], needs->preds, needs->n_preds, most);
     }
     if (needs->n_grants)
-        ids_queue(pg, PG_lives_ahead, needs->grants, needs->n_grants);
+        ids_queue(pg, SQL_lives_ahead, needs->grants, needs->n_grants);
 }
 
 static bool tasks_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
-    for (int i = 0; i < PQntuples(result); i++) {
-        struct cells c = cells_of(result, i), id = c;
+    struct query q = pg_query(result);
+    while (query_next(&q, err) == QUERY_ROW) {
         struct task row;
-        if (map_find(&self->prefetch.tasks, (uint64_t)next_i64(&id)))
+        if (map_find(&self->prefetch.tasks, (uint64_t)cell_i64(result, q.row, 0)))
             continue;
-        if (!pg_row_task(&c, &self->prefetch.arena, &row, err))
+        if (!row_task(&q, &self->prefetch.arena, &row, err))
             return false;
         prefetch_task_put(self, &row);
     }
@@ -202,9 +195,10 @@ static bool edges_take(
     struct postgres_store *self, const PGresult *result, const struct turn_needs *needs, struct err *err)
 {
     struct prefetch_turn *prefetch = &self->prefetch;
+    struct query q = pg_query(result);
     struct edge *edges;
     size_t n;
-    if (!pg_rows_edges(result, &prefetch->arena, &edges, &n, err))
+    if (!list_edge(&q, &prefetch->arena, &edges, &n, err))
         return false;
     struct prefetch_edges *by_pred = ARENA_ARRAY(&prefetch->arena, struct prefetch_edges, needs->n_preds);
     for (size_t i = 0; i < needs->n_preds; i++)
@@ -229,9 +223,10 @@ static bool edges_take(
 
 static bool active_grants_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
+    struct query q = pg_query(result);
     struct attempt *rows;
     size_t n;
-    if (!pg_rows_lives(result, &self->prefetch.arena, &rows, &n, err))
+    if (!list_live(&q, &self->prefetch.arena, &rows, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
         map_put(&self->prefetch.active_grants, (uint64_t)rows[i].task, &rows[i]);
@@ -241,10 +236,8 @@ static bool active_grants_take(struct postgres_store *self, const PGresult *resu
 /* Those that are below what the head counts were given before a wide turn, or a copy of a store: they aren't used. */
 static void numbers_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs)
 {
-    for (size_t i = 0; i < needs->n_numbers; i++) {
-        struct cells c = cells_of(result, (int)i);
-        needs->numbers[i] = i < (size_t)PQntuples(result) ? next_i64(&c) : 0;
-    }
+    for (size_t i = 0; i < needs->n_numbers; i++)
+        needs->numbers[i] = i < (size_t)PQntuples(result) ? cell_i64(result, (int)i, 0) : 0;
     if (needs->numbers[0] < self->head.next_task)
         needs->numbers[0] = 0;
 }

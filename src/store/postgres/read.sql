@@ -26,7 +26,7 @@ SELECT e.owner FROM (SELECT executor FROM live WHERE task = $1 AND grant_no = $2
 -- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
 
 -- name: edge_views_by_pred
-SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.waiter]) JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.waiter]) JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE e.pred = $1 ORDER BY e.waiter + 0, e.kind;
 
 -- name: edge_views_by_waiter
 SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE e.waiter = $1 ORDER BY e.pred + 0, e.kind;
@@ -87,20 +87,6 @@ SELECT t.id FROM lane l CROSS JOIN LATERAL (SELECT id FROM task
     WHERE lane = l.id AND rev = $2 AND rev IS NOT NULL AND name = $3 AND variant = $4 AND run = $5 OFFSET 0) t
 WHERE l.name = $1 AND ($6::text = '' OR l.tenant = $6) ORDER BY l.id + 0, t.id DESC LIMIT 1;
 
--- name: task_rest
-SELECT state, rest FROM task WHERE id = $1;
-
--- name: turns_since
--- $2 turns from the one on that holds event $1.
-SELECT turn, first_seq, at, events FROM turn
-WHERE first_seq >= COALESCE((SELECT MAX(first_seq) FROM turn WHERE first_seq <= $1), 0) ORDER BY first_seq LIMIT $2;
-
--- name: turn_get
-SELECT turn, first_seq, at, events FROM turn WHERE turn = $1;
-
--- name: log_tail_get
-SELECT @log_tail_columns@ FROM log_tail WHERE task = $1 AND grant_no = $2;
-
 -- name: archive_views
 SELECT @lane_columns:l@, @archive_columns:a@ FROM archive a JOIN lane l ON l.id = ANY (ARRAY[a.lane]) ORDER BY a.lane;
 
@@ -110,17 +96,19 @@ SELECT @lane_columns:l@, @archive_columns:a@ FROM archive a JOIN lane l ON l.id 
 SELECT @lane_columns:l@, @archive_columns:a@ FROM archive a JOIN lane l ON l.id = ANY (ARRAY[a.lane])
 WHERE a.lane < $1 AND a.removed = 0 AND l.tenant = $2 ORDER BY a.lane DESC LIMIT $3;
 
--- name: lane_get
-SELECT @lane_columns@ FROM lane WHERE id = $1;
+-- name: changesets_newest
+-- As the lists of tasks: $3 of the tenant's ($2) change sets below $1; those that fit ($4 lane, 0: all; $5 move type, 0: all; $6 states), and with kind 1
+-- how far down it came. Said as a range: `=` would let it walk the table's own key downwards, past all others, while there are few.
+WITH w AS MATERIALIZED (SELECT c.task, c.lane, c.movetype FROM changeset c WHERE (c.tenant, c.task) < ($2, $1) AND c.tenant >= $2
+    ORDER BY c.tenant DESC, c.task DESC LIMIT $3)
+SELECT 0::bigint, w.task FROM w JOIN task t ON t.id = ANY (ARRAY[w.task])
+WHERE ($4::bigint = 0 OR w.lane = $4) AND ($5::bigint = 0 OR w.movetype = $5) AND t.state = ANY ($6::text[])
+UNION ALL SELECT 1::bigint, min(task) FROM w HAVING count(*) >= $3;
 
--- name: executor_get
-SELECT @executor_columns@ FROM executor WHERE id = $1;
-
--- name: class_get
-SELECT @class_columns@ FROM class WHERE id = $1;
-
--- name: slot_get
-SELECT @slot_columns@ FROM slot WHERE id = $1;
+-- name: changeset_views
+SELECT @changeset_brief@, @task_columns:t@, l.name FROM unnest($1::bigint[]) AS u (task)
+CROSS JOIN LATERAL (SELECT @changeset_columns@ FROM changeset WHERE task >= u.task AND task <= u.task ORDER BY task LIMIT 1) c
+JOIN task t ON t.id = ANY (ARRAY[u.task]) JOIN lane l ON l.id = ANY (ARRAY[c.lane]) ORDER BY c.task DESC;
 
 -- name: lane_named
 SELECT @lane_columns@ FROM lane WHERE name = $1 AND tenant = $2 ORDER BY id + 0 LIMIT 1;

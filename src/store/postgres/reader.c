@@ -9,46 +9,28 @@
 #include <string.h>
 
 #include "io/clock.h"
-#include "store/damage.h"
-#include "store/pack.h"
-#include "store/postgres/archives.h"
 #include "store/postgres/timeline.h"
 
-enum { TURNS_STEP = 64 };
+enum { WINDOW_FIRST = 512, WINDOW_MAX = 32768, WINDOW_GROWTH = 8 };
 
 static bool connection_open(struct postgres_reader *self, struct err *err)
 {
     int64_t version;
     if (!pg_connect(&self->pg, self->url, err) || !pg_schema_check(&self->pg, &version, err))
         return false;
-    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, PG_session_reader, err) &&
+    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, SQL_session_reader, err) &&
            (self->hurried ? pg_hurry : pg_brief)(&self->pg, err) &&
-           pg_prepare(&self->pg, PG_FOR_READER | PG_FOR_VERIFIER, err);
+           pg_prepare(&self->pg, SQL_FOR_READER | SQL_FOR_VERIFIER, err);
 }
 
 static void close_reader(struct reader *reader)
 {
     struct postgres_reader *self = postgres_reader_of(reader);
     pg_close(&self->pg);
+    bulk_release(&self->letters);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);
     mem_free(self);
-}
-
-struct reader *postgres_reader_open(const struct store_config *config, struct err *err)
-{
-    struct postgres_reader *self = mem_alloc_zero(sizeof *self);
-    size_t n = strlen(config->url) + 1;
-    self->port.ops = &postgres_reader_ops;
-    self->port.step_us = STEP_US;
-    self->hurried = config->hurried;
-    self->url = mem_alloc(n);
-    memcpy(self->url, config->url, n);
-    if (!connection_open(self, err)) {
-        close_reader(&self->port);
-        return NULL;
-    }
-    return &self->port;
 }
 
 static bool in_time(const struct postgres_reader *self, struct err *err)
@@ -58,7 +40,7 @@ static bool in_time(const struct postgres_reader *self, struct err *err)
                err, ERR_unavailable, "the database of the store is slow: what was asked for couldn't be read in time");
 }
 
-bool reader_ready(struct postgres_reader *self, struct err *err)
+static bool reader_ready(struct postgres_reader *self, struct err *err)
 {
     if (!self->pg.lost && timeline_current(&self->pg))
         return true;
@@ -77,10 +59,12 @@ bool reader_ready(struct postgres_reader *self, struct err *err)
     return false;
 }
 
-bool reader_ask(
-    struct postgres_reader *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+static bool reader_ask(
+    struct postgres_reader *self, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     struct err why = { 0 };
+    if (self->in_snapshot) /* one that is lost isn't made anew: what was read before belongs to it */
+        return pg_run(&self->pg, id, args, out, err);
     bool current = timeline_current(&self->pg);
     if (!in_time(self, err))
         return false;
@@ -113,14 +97,43 @@ static void read_limit(struct reader *reader, int64_t boot_ms)
     postgres_reader_of(reader)->limit_ms = boot_ms;
 }
 
-/* An error on the way out doesn't matter to what was read; after a refused statement COMMIT rolls back. */
-void pg_snapshot_end(struct postgres_reader *self)
+static bool reader_ask_query(struct query *q, const struct arg *args, size_t n, struct err *err)
 {
-    struct err ignored = { 0 };
-    (void)pg_run(&self->pg, PG_commit, NULL, NULL, &ignored);
+    PGresult *result;
+    return reader_ask(q->on, q->id, pg_args_fill(&(struct pg_args){ 0 }, args, n), &result, err) &&
+           pg_answer(q, result);
 }
 
-void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *ids, size_t n)
+static bool snapshot_begin(void *on, struct err *err)
+{
+    struct postgres_reader *self = on;
+    PGresult *result;
+    self->in_snapshot = reader_ask(self, SQL_begin_snapshot, NULL, &result, err);
+    return self->in_snapshot;
+}
+
+/* After a refused statement COMMIT rolls back. */
+static void snapshot_end(void *on)
+{
+    struct postgres_reader *self = on;
+    struct err ignored = { 0 };
+    self->in_snapshot = false;
+    (void)pg_run(&self->pg, SQL_commit, NULL, NULL, &ignored);
+}
+
+struct sql pg_reader_sql(struct postgres_reader *self, bool snapshots)
+{
+    self->in_snapshot = !snapshots;
+    return (struct sql){
+        .ops = &pg_query_ops,
+        .ask = reader_ask_query,
+        .begin = snapshots ? snapshot_begin : NULL,
+        .end = snapshots ? snapshot_end : NULL,
+        .on = self,
+    };
+}
+
+static void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *ids, size_t n)
 {
     struct pg_bulk *bulk = &self->pg.bulk;
     bulk_begin(bulk, "i");
@@ -130,35 +143,26 @@ void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *
     ASSERT(fits);
 }
 
-/* --- views --- */
-
-static bool edge_view_fill(struct cells *c, struct arena *arena, struct edge_view *out, struct err *err)
+static void arg_states(struct postgres_reader *self, struct pg_args *args, unsigned states)
 {
-    struct task other = { 0 };
-    out->id = next_i64(c);
-    out->lane = next_i64(c);
-    out->rev = next_i64(c);
-    out->lane_name = next_text(c, arena);
-    out->name = next_text(c, arena);
-    out->variant = next_text(c, arena);
-    out->run = next_i64(c);
-    out->state = row_state(next_view(c));
-    out->kind = (enum edge_kind)next_i64(c);
-    out->flags = (unsigned)next_i64(c);
-    bool ok = task_unpack(next_view(c), &other);
-    out->finished = other.finished;
-    return ok || pg_row_damaged("task", out->id, err);
+    bulk_begin(&self->letters, "t");
+    for (int state = STATE_Q; state < STATE_COUNT; state++)
+        if (states & 1u << state)
+            bulk_text(&self->letters, state_text((enum task_state)state));
+    bool fits = bulk_args(&self->letters, args);
+    ASSERT(fits);
 }
 
-static bool view_row(const PGresult *result, int row, struct arena *arena, struct task_view *out, struct err *err)
+/* --- views --- */
+
+static bool view_row(struct query *q, struct arena *arena, struct task_view *out, struct err *err)
 {
-    struct cells c = cells_of(result, row);
     *out = (struct task_view){ 0 };
-    if (!pg_row_task(&c, arena, &out->task, err))
+    if (!row_task(q, arena, &out->task, err))
         return false;
-    out->lane_name = next_text(&c, arena);
-    out->tenant = next_text(&c, arena);
-    out->lane_kind = (enum lane_kind)next_i64(&c);
+    out->lane_name = next_text(q, arena);
+    out->tenant = next_text(q, arena);
+    out->lane_kind = (enum lane_kind)next_i64(q);
     return true;
 }
 
@@ -168,119 +172,113 @@ static bool view_whole(const struct task_view *view)
     return view->task.grant == 0 && view->task.ins == 0 && !(view->task.marks & MARK_OUTPUTS);
 }
 
-/* Rows of attempts, needs and outputs stand in the order of the views, the task's number first; *row goes on to those
- * of the next view. How many are this one's. */
-static size_t view_rows(const PGresult *result, int *row, const struct task_view *view)
+/* Rows of attempts, needs and outputs stand in the order of the views, the task's number first; `q` goes on to the
+ * first of the next view, which isn't read yet. How many are this one's; *out: before the first of them. */
+static size_t view_rows(struct query *q, const struct task_view *view, struct query *out)
 {
-    int first = *row, n = PQntuples(result);
-    for (; *row < n; (*row)++) {
-        struct cells c = cells_of(result, *row);
-        if (next_i64(&c) != view->task.id)
-            break;
-    }
-    return (size_t)(*row - first);
+    *out = *q;
+    while (q->row + 1 < q->n_rows && cell_i64(q->result, q->row + 1, 0) == view->task.id)
+        q->row++;
+    out->n_rows = q->row + 1;
+    return (size_t)(q->row - out->row);
 }
 
-static bool view_attempts(
-    const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
+static bool view_attempts(struct query *all, struct arena *arena, struct task_view *view, struct err *err)
 {
-    int first = *row;
-    view->n_attempts = view_rows(result, row, view);
+    struct query q;
+    view->n_attempts = view_rows(all, view, &q);
     if (!view->n_attempts)
         return true;
     view->attempts = ARENA_ARRAY(arena, struct attempt, view->n_attempts);
     view->executor_names = ARENA_ARRAY(arena, struct str, view->n_attempts);
-    for (int i = first; i < *row; i++) {
-        struct cells c = cells_of(result, i);
-        if (!pg_row_attempt(&c, arena, &view->attempts[i - first], err))
+    for (size_t i = 0; query_next(&q, err) == QUERY_ROW; i++) {
+        if (!row_attempt(&q, arena, &view->attempts[i], err))
             return false;
-        view->executor_names[i - first] = next_text(&c, arena);
+        view->executor_names[i] = next_text(&q, arena);
     }
     return true;
 }
 
-static bool view_needs(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
+static bool view_needs(struct query *all, struct arena *arena, struct task_view *view, struct err *err)
 {
-    int first = *row;
-    view->n_needs = view_rows(result, row, view);
+    struct query q;
+    view->n_needs = view_rows(all, view, &q);
     view->needs = view->n_needs ? ARENA_ARRAY(arena, struct edge_view, view->n_needs) : NULL;
-    for (int i = first; i < *row; i++) {
-        struct cells c = cells_of(result, i);
-        (void)next_i64(&c); /* the waiter: this task */
-        if (!edge_view_fill(&c, arena, &view->needs[i - first], err))
+    for (size_t i = 0; query_next(&q, err) == QUERY_ROW; i++) {
+        (void)next_i64(&q); /* the waiter: this task */
+        if (!row_edge_view(&q, arena, &view->needs[i], err))
             return false;
     }
     return true;
 }
 
-static bool view_outputs(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
+static bool view_outputs(struct query *all, struct arena *arena, struct task_view *view, struct err *err)
 {
-    struct cells c = cells_of(result, *row);
+    struct query q;
     struct task_outputs outputs = { 0 };
-    if (view_rows(result, row, view) && !pg_row_outputs(&c, arena, &outputs, err))
+    bool found;
+    view_rows(all, view, &q);
+    if (!get_outputs(&q, arena, &outputs, &found, err))
         return false;
     view->outputs = outputs.json;
     return true;
 }
 
-bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out,
+/* Those that are gone are left out. */
+static bool read_views(struct reader *reader, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out,
     size_t *out_n, struct err *err)
 {
-    static const enum pg_id parts[] = { PG_task_views, PG_attempt_views, PG_need_views, PG_outputs_of };
-    struct pg *pg = &self->pg;
+    static const enum sql_id parts[] = { SQL_task_views, SQL_attempt_views, SQL_need_views, SQL_outputs_of };
+    struct pg *pg = &postgres_reader_of(reader)->pg;
     struct pg_args args = { 0 };
-    int attempt = 0, need = 0, output = 0;
+    struct query q[4];
     *out = NULL, *out_n = 0;
     if (!n)
         return true;
-    arg_ids(self, &args, ids, n);
+    arg_ids(postgres_reader_of(reader), &args, ids, n);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         pg_queue(pg, parts[i], &args);
     if (!pg_exchange(pg, err))
         return false;
-    *out_n = (size_t)PQntuples(pg->results[0]);
-    *out = *out_n ? ARENA_ARRAY(arena, struct task_view, *out_n) : NULL;
-    for (size_t i = 0; i < *out_n; i++) {
-        struct task_view *view = &(*out)[i];
-        if (!view_row(pg->results[0], (int)i, arena, view, err))
-            return false;
-        if (!view_attempts(pg->results[1], &attempt, arena, view, err) ||
-            !view_needs(pg->results[2], &need, arena, view, err) ||
-            !view_outputs(pg->results[3], &output, arena, view, err))
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        q[i] = pg_query(pg->results[i]);
+    *out = q[0].n_rows ? ARENA_ARRAY(arena, struct task_view, (size_t)q[0].n_rows) : NULL;
+    while (query_next(&q[0], err) == QUERY_ROW) {
+        struct task_view *view = &(*out)[(*out_n)++];
+        if (!view_row(&q[0], arena, view, err) || !view_attempts(&q[1], arena, view, err) ||
+            !view_needs(&q[2], arena, view, err) || !view_outputs(&q[3], arena, view, err))
             return false;
     }
     return true;
 }
 
-static bool task_once(struct postgres_reader *self, struct arena *arena, int64_t id, struct task_view *out,
-    bool *out_found, struct err *err)
+static bool task_once(
+    struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
 {
-    struct pg_args args = { 0 };
+    struct query q;
     struct task_view *views;
-    PGresult *result;
     size_t n;
-    arg_i64(&args, id);
-    if (!reader_ask(self, PG_task_view, &args, &result, err))
+    if (!ASK(&q, &reader->sql, SQL_task_view, err, NUM(id)))
         return false;
-    *out_found = PQntuples(result) > 0;
+    *out_found = query_next(&q, err) == QUERY_ROW;
     if (!*out_found)
         return true;
-    if (!view_row(result, 0, arena, out, err))
+    if (!view_row(&q, arena, out, err))
         return false;
     if (view_whole(out))
         return true;
-    if (!pg_run(&self->pg, PG_begin_snapshot, NULL, NULL, err))
+    if (!sql_begin(&reader->sql, err))
         return false;
-    bool ok = views_load(self, arena, &id, 1, &views, &n, err);
-    pg_snapshot_end(self);
+    bool ok = read_views(reader, arena, &id, 1, &views, &n, err);
+    sql_end(&reader->sql);
     if (ok && (*out_found = n == 1))
         *out = views[0];
     return ok;
 }
 
-bool reader_lost_midway(struct postgres_reader *self, struct err *err)
+static bool read_again(struct reader *reader, struct err *err)
 {
-    if (!self->pg.lost)
+    if (!postgres_reader_of(reader)->pg.lost)
         return false;
     *err = (struct err){ .arena = err->arena };
     return true;
@@ -289,397 +287,162 @@ bool reader_lost_midway(struct postgres_reader *self, struct err *err)
 static bool read_task(
     struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
 {
-    struct postgres_reader *self = postgres_reader_of(reader);
-    return task_once(self, arena, id, out, out_found, err) ||
-           (reader_lost_midway(self, err) && task_once(self, arena, id, out, out_found, err));
+    return task_once(reader, arena, id, out, out_found, err) ||
+           (read_again(reader, err) && task_once(reader, arena, id, out, out_found, err));
 }
 
-static bool read_row(
-    struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+/* --- lists: the database looks through a window of rows and gives those that fit; windows grow --- */
+
+static bool window_read(const struct listing *l, enum sql_id source, enum task_state state, int64_t before,
+    int64_t window, struct query *out, struct err *err)
 {
+    struct postgres_reader *self = postgres_reader_of(l->reader);
     struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, id);
-    return reader_ask(postgres_reader_of(reader), PG_task_get, &args, &result, err) &&
-           pg_rows_get_task(result, arena, out, out_found, err);
-}
-
-static bool spec_get(
-    struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    *out = (struct spec){ 0 };
-    arg_i64(&args, id);
-    return reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err) &&
-           pg_rows_get_spec(result, arena, out, out_found, err);
-}
-
-static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
-{
-    struct spec row;
-    bool found;
-    if (!spec_get(reader, arena, spec, &row, &found, err))
+    arg_i64(&args, before);
+    if (l->by_lane)
+        arg_ids(self, &args, l->lanes, l->n_lanes);
+    else
+        arg_null(&args);
+    arg_i64(&args, l->filter->rev);
+    arg_states(self, &args, l->states);
+    arg_text(&args, l->filter->name);
+    arg_i64(&args, window);
+    arg_text(&args, l->by_lane ? (struct str){ 0 } : l->filter->tenant); /* a tenant may have very many lanes */
+    if (source == SQL_tasks_in_state)
+        arg_text(&args, state_text(state));
+    if (!pg_run(&self->pg, source, &args, &result, err))
         return false;
-    *out_body = row.body;
-    return found || err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
-}
-
-static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err)
-{
-    struct spec row;
-    bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
-    *out = row.class_key;
-    return ok;
-}
-
-static bool read_spec_slots(
-    struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
-{
-    struct spec row;
-    bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
-    *out = row.slots;
-    *out_n = row.n_slots;
-    return ok;
-}
-
-static bool read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name,
-    struct str variant, int64_t run, int64_t *out_id, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_text(&args, lane);
-    arg_i64(&args, rev);
-    arg_text(&args, name);
-    arg_text(&args, variant);
-    arg_i64(&args, run);
-    arg_text(&args, tenant);
-    if (!reader_ask(postgres_reader_of(reader), PG_task_find, &args, &result, err))
-        return false;
-    *out_id = PQntuples(result) > 0 ? cell_i64(result, 0, 0) : 0;
+    *out = pg_query(result);
     return true;
 }
 
-static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out,
-    size_t *out_n, struct err *err)
+/* The page at once, where nothing but other tenants' rows may not fit: then one window is a whole page, however slow it
+ * is. */
+static int64_t window_first(const struct listing *l, enum sql_id source, int64_t page)
 {
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, id);
-    if (!reader_ask(
-            postgres_reader_of(reader), by_pred ? PG_edge_views_by_pred : PG_edge_views_by_waiter, &args, &result, err))
-        return false;
-    *out_n = (size_t)PQntuples(result);
-    *out = *out_n ? ARENA_ARRAY(arena, struct edge_view, *out_n) : NULL;
-    for (size_t i = 0; i < *out_n; i++) {
-        struct cells c = cells_of(result, (int)i);
-        if (!edge_view_fill(&c, arena, &(*out)[i], err))
+    const struct task_filter *f = l->filter;
+    bool any_state =
+        source != SQL_tasks_newest || l->states == (1u << STATE_COUNT) - 2; /* other sources have one state */
+    bool all_fit = !l->by_lane && !f->rev && !f->name.len && any_state;
+    return all_fit || page > WINDOW_FIRST ? page : WINDOW_FIRST;
+}
+
+static int64_t window_next(int64_t window)
+{
+    if (window < WINDOW_FIRST)
+        return WINDOW_FIRST;
+    return window * WINDOW_GROWTH < WINDOW_MAX ? window * WINDOW_GROWTH : WINDOW_MAX;
+}
+
+/* One more than the limit is looked for, so that the last page knows that it is the last. A tenant that has few tasks
+ * among very many of others is told so in steps of WINDOW_FIRST at least, also where each takes the database longer
+ * than a call has: small windows are no quicker there, only more. */
+static bool read_walk(
+    struct listing *l, struct arena *arena, enum sql_id source, enum task_state state, struct err *err)
+{
+    int64_t page = (int64_t)l->limit + 1, below = l->filter->before > 0 ? l->filter->before : INT64_MAX;
+    int64_t window = window_first(l, source, page), looked = 0;
+    size_t found = 0;
+    for (;;) {
+        struct query q;
+        int64_t end = 0;
+        if (!window_read(l, source, state, below, window, &q, err))
             return false;
+        while (query_next(&q, err) == QUERY_ROW)
+            if (next_i64(&q) == 1) {
+                end = next_i64(&q);
+            } else {
+                *ARENA_PUSH(arena, l->ids, l->n_ids, l->cap_ids) = next_i64(&q);
+                found++;
+            }
+        if (end == 0)
+            return true;
+        below = end;
+        looked += window;
+        if (found > l->limit || (looked >= WINDOW_FIRST && clock_boot_us() > l->deadline))
+            break;
+        window = window_next(window);
     }
+    l->floor = below > l->floor ? below : l->floor;
     return true;
 }
 
-static bool read_holds(
-    struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+/* --- change sets --- */
+
+/* What fits, and one more than the limit, so that the last page knows that it is the last. Windows grow until the page
+ * is full or the call's time is over. */
+static bool changesets_walk(struct reader *reader, struct arena *arena, const struct changeset_filter *f, int64_t **out,
+    size_t *out_n, int64_t *out_next, struct err *err)
 {
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, task);
-    return reader_ask(postgres_reader_of(reader), PG_holds_of_task, &args, &result, err) &&
-           pg_rows_holds(result, arena, out, out_n, err);
-}
-
-static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n,
-    struct hold **out, size_t *out_n, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, kind);
-    arg_i64(&args, key);
-    arg_i64(&args, (int64_t)n);
-    return reader_ask(postgres_reader_of(reader), PG_holds_of, &args, &result, err) &&
-           pg_rows_holds(result, arena, out, out_n, err);
-}
-
-/* --- events: rows of `turn` never change, so no snapshot is needed over several statements --- */
-
-struct event_list {
-    struct event *events;
-    size_t n, cap, max;
-    int64_t since, lane, last;
-};
-
-static void events_pick(struct event_list *list, struct arena *arena, const struct event *events, size_t n)
-{
-    for (size_t i = 0; i < n && list->n < list->max; i++) {
-        if (events[i].seq <= list->since)
-            continue;
-        list->last = events[i].seq;
-        if (list->lane == 0 || events[i].lane == list->lane)
-            *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
-    }
-}
-
-/* The bytes of the result end with it, so what is unpacked is a copy. */
-bool pg_turn_unpack(
-    const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
-{
-    struct cells c = cells_of(result, row);
-    int64_t turn = next_i64(&c), first_seq = next_i64(&c), time = next_i64(&c);
-    return unpack_events(next_view(&c), first_seq, time, arena, out, out_n) ||
-           damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)turn);
-}
-
-static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n,
-    struct event **out, size_t *out_n, int64_t *out_last, struct err *err)
-{
-    struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
-    int64_t deadline = clock_boot_us() + reader->step_us;
-    bool more = true;
-    while (more && list.n < n) {
+    struct postgres_reader *self = postgres_reader_of(reader);
+    int64_t below = f->before > 0 ? f->before : INT64_MAX, page = (int64_t)f->limit + 1;
+    int64_t window = page > WINDOW_FIRST ? page : WINDOW_FIRST, deadline = clock_boot_us() + reader->step_us;
+    size_t cap = 0;
+    do {
         struct pg_args args = { 0 };
         PGresult *result;
-        arg_i64(&args, list.last < INT64_MAX ? list.last + 1 : list.last);
-        arg_i64(&args, TURNS_STEP);
-        if (!reader_ask(postgres_reader_of(reader), PG_turns_since, &args, &result, err))
+        (void)pg_args_fill(&args, ARGS(NUM(below), TXT(f->tenant), NUM(window), NUM(f->lane), NUM(f->movetype)));
+        arg_states(self, &args, f->states);
+        if (!pg_run(&self->pg, SQL_changesets_newest, &args, &result, err))
             return false;
-        list.since = list.last;
-        for (int i = 0; i < PQntuples(result) && list.n < n; i++) {
-            struct event *events;
-            size_t n_events;
-            if (!pg_turn_unpack(result, i, arena, &events, &n_events, err))
-                return false;
-            events_pick(&list, arena, events, n_events);
-        }
-        /* one step at least: none would look like the end */
-        more = list.last > list.since && clock_boot_us() < deadline;
-    }
-    *out = list.events, *out_n = list.n, *out_last = list.last;
+        struct query q = pg_query(result);
+        for (below = 0; query_next(&q, err) == QUERY_ROW;)
+            if (next_i64(&q) == 1)
+                below = next_i64(&q);
+            else
+                *ARENA_PUSH(arena, *out, *out_n, cap) = next_i64(&q);
+        *out_next = below;
+        window = window_next(window);
+    } while (below && *out_n <= f->limit && clock_boot_us() <= deadline);
     return true;
 }
 
-/* One turn's events of a task, newest first; *turn moves on to the one before. */
-static bool task_events_of_turn(struct postgres_reader *self, struct arena *arena, int64_t task, int64_t *turn,
-    struct event_list *list, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    struct event *events;
-    size_t n;
-    int64_t before = 0;
-    arg_i64(&args, *turn);
-    if (!reader_ask(self, PG_turn_get, &args, &result, err))
-        return false;
-    if (PQntuples(result) == 0)
-        return damage_set(err, "turn %lld is missing: run weir verify", (long long)*turn);
-    if (!pg_turn_unpack(result, 0, arena, &events, &n, err))
-        return false;
-    for (size_t i = n; i-- > 0;) {
-        if (events[i].task != task)
-            continue;
-        before = events[i].prev_turn;
-        if (list->n < list->max)
-            *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
-    }
-    /* or the list leads in a circle: it was damaged */
-    bool earlier = n > 0 && (list->last == 0 || events[0].seq < list->last);
-    list->last = n > 0 ? events[0].seq : 0;
-    *turn = earlier ? before : 0;
-    return true;
-}
-
-static bool rest_read(struct postgres_reader *self, int64_t id, struct task *out, bool *out_found, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, id);
-    if (!reader_ask(self, PG_task_rest, &args, &result, err))
-        return false;
-    *out = (struct task){ .id = id };
-    *out_found = PQntuples(result) > 0;
-    if (!*out_found)
-        return true;
-    struct cells c = cells_of(result, 0);
-    out->state = row_state(next_view(&c));
-    if (!task_unpack(next_view(&c), out))
-        return pg_row_damaged("task", id, err);
-    out->reason = out->unique = (struct str){ 0 }; /* they end with the result */
-    return true;
-}
-
-static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out,
-    size_t *out_n, struct err *err)
+static bool changeset_views(struct reader *reader, struct arena *arena, const int64_t *tasks, size_t n,
+    struct changeset_view **out, size_t *out_n, struct err *err)
 {
     struct postgres_reader *self = postgres_reader_of(reader);
-    struct event_list list = { .max = n };
-    struct task row;
-    bool found;
-    if (!rest_read(self, task, &row, &found, err))
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_ids(self, &args, tasks, n);
+    if (!pg_run(&self->pg, SQL_changeset_views, &args, &result, err))
         return false;
-    int64_t turn = row.last_turn;
-    while (turn > 0 && list.n < list.max)
-        if (!task_events_of_turn(self, arena, task, &turn, &list, err))
+    struct query q = pg_query(result);
+    *out = q.n_rows ? ARENA_ARRAY(arena, struct changeset_view, (size_t)q.n_rows) : NULL;
+    while (query_next(&q, err) == QUERY_ROW)
+        if (!row_changeset_view(&q, arena, &(*out)[(*out_n)++], err))
             return false;
-    *out = list.events, *out_n = list.n;
     return true;
 }
 
-#define READ_ALL(function, rows, statement, type) \
-    static bool function(struct reader *reader, struct arena *arena, type ***out, size_t *out_n, struct err *err) \
-    { \
-        PGresult *result; \
-        return reader_ask(postgres_reader_of(reader), statement, NULL, &result, err) && rows(result, arena, out, \
-            out_n, err); \
-    }
-READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
-
-/* A whole table, or a page of it. */
-#define READ_PAGED(name, type) \
-    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, \
-        size_t *out_n, \
-        struct err *err) \
-    { \
-        PGresult *result; \
-        struct pg_args args = { 0 }; \
-        if (page) \
-            page_args(&args, page); \
-        return reader_ask(postgres_reader_of(reader), page ? PG_##name##_page : PG_##name, page ? &args : NULL, \
-            &result, err) && \
-               pg_rows_##name(result, arena, out, out_n, err); \
-    }
-static void page_args(struct pg_args *args, const struct list_page *page)
-{
-    arg_i64(args, page->from);
-    arg_text(args, page->tenant);
-    arg_i64(args, page->all);
-    arg_i64(args, (int64_t)page->limit);
-}
-READ_PAGED(lanes, struct lane)
-READ_PAGED(slots, struct slot)
-READ_PAGED(executors, struct executor)
-READ_PAGED(tokens, struct token)
-
-/* One row by its id; NULL: there is none. */
-#define READ_ONE(function, rows, statement, type) \
-    static bool function(struct reader *reader, struct arena *arena, int64_t id, type **out, struct err *err) \
-    { \
-        PGresult *result; \
-        struct pg_args args = { 0 }; \
-        type **all; \
-        size_t n; \
-        arg_i64(&args, id); \
-        if (!reader_ask(postgres_reader_of(reader), statement, &args, &result, err) || !rows(result, arena, &all, \
-            &n, err)) \
-            return false; \
-        *out = n ? all[0] : NULL; \
-        return true; \
-    }
-READ_ONE(read_lane_of, pg_rows_lanes, PG_lane_get, struct lane)
-READ_ONE(read_slot, pg_rows_slots, PG_slot_get, struct slot)
-READ_ONE(read_executor, pg_rows_executors, PG_executor_get, struct executor)
-READ_ONE(read_class, pg_rows_classes, PG_class_get, struct task_class)
-
-static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
-{
-    PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_site, NULL, &result, err) &&
-           pg_rows_site(result, arena, out, out_n, err);
-}
-
-static bool read_servers(
-    struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
-{
-    PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_servers, NULL, &result, err) &&
-           pg_rows_servers(result, arena, out, out_n, err);
-}
-
-static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
-{
-    PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_head_get, NULL, &result, err) &&
-           pg_row_head(result, out, NULL, err);
-}
-
-static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state,
-    bool *out_found, struct err *err)
-{
-    struct task row;
-    if (!rest_read(postgres_reader_of(reader), task, &row, out_found, err))
-        return false;
-    if (*out_found) {
-        *out_grant = row.grant;
-        *out_state = row.state;
-    }
-    return true;
-}
-
-static bool read_grant_owner(
-    struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, task);
-    arg_i64(&args, grant);
-    if (!reader_ask(postgres_reader_of(reader), PG_grant_owner, &args, &result, err))
-        return false;
-    struct cells c = cells_of(result, 0);
-    *out_found = PQntuples(result) > 0;
-    if (*out_found)
-        *out_owner = next_i64(&c);
-    return true;
-}
-
-static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out,
-    bool *out_found, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, task);
-    arg_i64(&args, grant);
-    return reader_ask(postgres_reader_of(reader), PG_log_tail_get, &args, &result, err) &&
-           pg_rows_get_log_tail(result, arena, out, out_found, err);
-}
-
-const struct reader_ops postgres_reader_ops = {
+static const struct reader_ops ops = {
     .close = close_reader,
     .present = read_present,
     .there = read_there,
     .limit = read_limit,
     .held_until = pg_held_until,
+    .shared = true,
+    .again = read_again,
     .task = read_task,
-    .row = read_row,
-    .spec = read_spec,
-    .spec_slots = read_spec_slots,
-    .spec_class = read_spec_class,
-    .tasks = postgres_read_tasks,
-    .find = read_find,
-    .edges = read_edges,
-    .holds = read_holds,
-    .hold_users = read_hold_users,
-    .events = read_events,
-    .task_events = read_task_events,
-    .lanes = read_lanes,
-    .lane_of = read_lane_of,
-    .slot = read_slot,
-    .executor = read_executor,
-    .class_ = read_class,
-    .slots = read_slots,
-    .executors = read_executors,
-    .classes = read_classes,
-    .tokens = read_tokens,
-    .site = read_site,
-    .servers = read_servers,
-    .head = read_head,
-    .grant = read_grant,
-    .grant_owner = read_grant_owner,
-    .log_tail = read_log_tail,
-    .archives = postgres_read_archives,
-    .archives_page = postgres_read_archives_page,
-    .lane = postgres_read_lane,
-    .archive = postgres_read_archive,
-    .revision = postgres_read_revision,
-    .revisions = postgres_read_revisions,
-    .revision_of_ident = postgres_read_revision_of_ident,
-    .schedules = postgres_read_schedules,
+    .walk = read_walk,
+    .views = read_views,
+    .changesets_walk = changesets_walk,
+    .changeset_views = changeset_views,
 };
+
+struct reader *postgres_reader_open(const struct store_config *config, struct err *err)
+{
+    struct postgres_reader *self = mem_alloc_zero(sizeof *self);
+    size_t n = strlen(config->url) + 1;
+    self->port.ops = &ops;
+    self->port.sql = pg_reader_sql(self, true);
+    self->port.step_us = STEP_US;
+    self->hurried = config->hurried;
+    self->url = mem_alloc(n);
+    memcpy(self->url, config->url, n);
+    if (!connection_open(self, err)) {
+        close_reader(&self->port);
+        return NULL;
+    }
+    return &self->port;
+}

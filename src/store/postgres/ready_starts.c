@@ -100,13 +100,13 @@ void ready_start_others(struct postgres_store *self, const struct store_head *si
 /* What tasks that others made pending, or moved, have as their keys. */
 static bool news_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
-    for (int i = 0; i < PQntuples(result); i++) {
+    struct query q = pg_query(result);
+    while (query_next(&q, err) == QUERY_ROW) {
         struct task task = { 0 };
-        struct cells c = cells_of(result, i);
-        int64_t id = next_i64(&c);
-        enum task_state state = row_state(next_view(&c));
-        if (!task_unpack(next_view(&c), &task))
-            return pg_row_damaged("task", id, err);
+        int64_t id = next_i64(&q);
+        enum task_state state = row_state(next_view(&q));
+        if (!task_unpack(next_view(&q), &task))
+            return row_damaged(&q, "task", id, err);
         if (state == STATE_P)
             ready_start_add(self, task.class_id, task.prio, task.vt, id);
     }
@@ -139,10 +139,10 @@ static void start_learn(struct postgres_store *self, int64_t class_id, const PGr
     struct ready_start *start = map_find(&self->starts.map, (uint64_t)class_id);
     if (!start || PQntuples(result) == 0)
         return;
-    struct cells c = cells_of(result, 0);
-    start->task = next_i64(&c);
-    start->nprio = next_i64(&c);
-    start->vt = next_i64(&c);
+    struct query q = pg_query_row(result, 0);
+    start->task = next_i64(&q);
+    start->nprio = next_i64(&q);
+    start->vt = next_i64(&q);
 }
 
 void ready_start_learn(struct postgres_store *self, int64_t class_id, const PGresult *result)
@@ -175,19 +175,14 @@ bool ready_start_look(struct postgres_store *self, int64_t class_id, int64_t n, 
         const struct ready_start *start = map_find(&starts->map, (uint64_t)class_id);
         const struct ready_start from = start ? *start : lowest;
         bool news = starts->n_news > 0;
-        struct pg_args args = { 0 };
-        arg_i64(&args, class_id);
-        arg_i64(&args, n);
-        arg_i64(&args, from.nprio);
-        arg_i64(&args, from.vt);
-        arg_i64(&args, from.task);
+        const struct pg_args *args = PG_ARGS(NUM(class_id), NUM(n), NUM(from.nprio), NUM(from.vt), NUM(from.task));
         if (news)
-            ids_queue(pg, PG_ready_news, starts->news, starts->n_news);
+            ids_queue(pg, SQL_ready_news, starts->news, starts->n_news);
         starts->n_news = 0;
         size_t first = news;
         if (self->narrow)
-            pg_queue(pg, PG_ready_lowest, &args);
-        pg_queue(pg, self->narrow ? PG_ready_tasks_lock_from : PG_ready_tasks_from, &args);
+            pg_queue(pg, SQL_ready_lowest, args);
+        pg_queue(pg, self->narrow ? SQL_ready_tasks_lock_from : SQL_ready_tasks_from, args);
         if (!pg_exchange(pg, err) || (news && !news_take(self, pg->results[0], err))) {
             ready_start_forget(self);
             return false;

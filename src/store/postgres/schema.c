@@ -32,7 +32,7 @@ bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err)
 {
     int64_t ours, others, planted, version;
     /* In this order: a schema that is made between the two questions is seen whole. */
-    if (!pg_number(pg, PG_schema_strangers, &others, err) || !pg_number(pg, PG_schema_exists, &ours, err))
+    if (!pg_number(pg, SQL_schema_strangers, &others, err) || !pg_number(pg, SQL_schema_exists, &ours, err))
         return false;
     *out_version = 0;
     if (!ours && others)
@@ -41,7 +41,7 @@ bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err)
             pg->place, others);
     if (!ours)
         return true;
-    if (!pg_number(pg, PG_schema_version, &version, err) || !pg_number(pg, PG_schema_planted, &planted, err)) {
+    if (!pg_number(pg, SQL_schema_version, &version, err) || !pg_number(pg, SQL_schema_planted, &planted, err)) {
         if (err->code == ERR_forbidden)
             err_context(err,
                 "%s holds a store of Weir that belongs to another user: name that one in the URL, or give this one its "
@@ -49,11 +49,11 @@ bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err)
                 pg->place);
         return false;
     }
-    if (version > PG_SCHEMA_VERSION + SCHEMA_AHEAD_MAX)
+    if (version > SQL_SCHEMA_VERSION + SCHEMA_AHEAD_MAX)
         return err_set(err, ERR_conflict,
             "%s has schema %" PRId64
             " and this weir knows %d, and runs on %d: run the weir that made it, or a newer one",
-            pg->place, version, PG_SCHEMA_VERSION, PG_SCHEMA_VERSION + SCHEMA_AHEAD_MAX);
+            pg->place, version, SQL_SCHEMA_VERSION, SQL_SCHEMA_VERSION + SCHEMA_AHEAD_MAX);
     if (version < SCHEMA_OLDEST)
         return err_set(err, ERR_corrupt,
             "%s has schema %" PRId64 " and this weir leads on from %d: bring it there with an older weir first",
@@ -69,19 +69,19 @@ bool pg_schema_ours(struct pg *pg, int64_t version, bool exactly, struct err *er
 {
     if (version == 0)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
-    if (version < PG_SCHEMA_VERSION)
+    if (version < SQL_SCHEMA_VERSION)
         return err_set(err, ERR_unavailable, "%s has schema %" PRId64 ": start weir serve once to bring it to %d",
-            pg->place, version, PG_SCHEMA_VERSION);
-    if (exactly && version > PG_SCHEMA_VERSION)
+            pg->place, version, SQL_SCHEMA_VERSION);
+    if (exactly && version > SQL_SCHEMA_VERSION)
         return err_set(err, ERR_conflict,
             "%s has schema %" PRId64 " and this weir knows all of %d only: use the weir that made it", pg->place,
-            version, PG_SCHEMA_VERSION);
+            version, SQL_SCHEMA_VERSION);
     return true;
 }
 
 bool pg_schema_know(struct pg *pg, struct err *err)
 {
-    if (pg_exec(pg, PG_lock_wait_long, err) && pg_number_for(pg, PG_schema_know, PG_SCHEMA_VERSION, NULL, err))
+    if (pg_exec(pg, SQL_lock_wait_long, err) && pg_number_for(pg, SQL_schema_know, SQL_SCHEMA_VERSION, NULL, err))
         return true;
     if (err->code == ERR_conflict)
         err_context(err, "%s is being brought to a newer schema: try again", pg->place);
@@ -90,7 +90,7 @@ bool pg_schema_know(struct pg *pg, struct err *err)
 
 static bool steps_run(struct pg *pg, int64_t from, struct err *err)
 {
-    for (int64_t version = from; version < PG_SCHEMA_VERSION; version++)
+    for (int64_t version = from; version < SQL_SCHEMA_VERSION; version++)
         if (!pg_exec_all(pg, pg_schema_step(version), err)) {
             err_context(err, "migration %" PRId64, version + 1);
             return false;
@@ -105,7 +105,7 @@ bool pg_schema_make(struct pg *pg, struct err *err)
 
 bool pg_schema_older(int64_t version)
 {
-    return version < PG_SCHEMA_VERSION;
+    return version < SQL_SCHEMA_VERSION;
 }
 
 /* Inside a transaction, with the schema's lock: who starts now with less than we may leave behind waits for the end of
@@ -113,20 +113,20 @@ bool pg_schema_older(int64_t version)
 static bool schema_fits_others(struct pg *pg, int64_t from, struct err *err)
 {
     int64_t behind = 0;
-    if (from && !pg_number_for(pg, PG_schema_behind, PG_SCHEMA_VERSION - SCHEMA_AHEAD_MAX - 1, &behind, err))
+    if (from && !pg_number_for(pg, SQL_schema_behind, SQL_SCHEMA_VERSION - SCHEMA_AHEAD_MAX - 1, &behind, err))
         return false;
     return !behind || err_set(err, ERR_conflict,
                           "%s is in use by a server that knows schema %" PRId64
                           ", and this weir would bring it to %d, too far for "
                           "that one: update that server first (weir nodes says which), one version at a time",
-                          pg->place, behind, PG_SCHEMA_VERSION);
+                          pg->place, behind, SQL_SCHEMA_VERSION);
 }
 
 /* The turn's lock comes first: no turn is in the middle of anything. What reads meanwhile isn't waited for long:
  * whoever waits for a table holds up everybody behind it, so it is given up and tried again. */
 static bool schema_lead(struct pg *pg, int64_t from, struct err *err)
 {
-    if (from && (!pg_exec(pg, PG_schema_turn_lock, err) || !pg_exec(pg, PG_schema_lock_brief, err)))
+    if (from && (!pg_exec(pg, SQL_schema_turn_lock, err) || !pg_exec(pg, SQL_schema_lock_brief, err)))
         return false;
     return steps_run(pg, from, err);
 }
@@ -136,17 +136,17 @@ static bool migrate_once(struct pg *pg, bool *out_busy, struct err *err)
 {
     int64_t version;
     *out_busy = false;
-    if (!pg_exec(pg, PG_exec_begin, err) || !pg_exec(pg, PG_schema_lock, err) || !pg_schema_check(pg, &version, err))
+    if (!pg_exec(pg, SQL_exec_begin, err) || !pg_exec(pg, SQL_schema_lock, err) || !pg_schema_check(pg, &version, err))
         return false;
     if (!pg_schema_older(version)) /* somebody else has done it while we waited */
-        return pg_exec(pg, PG_exec_rollback, err);
+        return pg_exec(pg, SQL_exec_rollback, err);
     if (!schema_fits_others(pg, version, err))
         return false;
-    if (!schema_lead(pg, version, err) || !pg_exec(pg, PG_exec_commit, err)) {
+    if (!schema_lead(pg, version, err) || !pg_exec(pg, SQL_exec_commit, err)) {
         *out_busy = err->code == ERR_conflict || err->code == ERR_unavailable;
         return false;
     }
-    log_event("store.schema", "from=%" PRId64 " to=%d", version, PG_SCHEMA_VERSION);
+    log_event("store.schema", "from=%" PRId64 " to=%d", version, SQL_SCHEMA_VERSION);
     return true;
 }
 
@@ -160,7 +160,7 @@ bool pg_schema_migrate(struct pg *pg, struct err *err)
         if (migrate_once(pg, &busy, &why))
             return true;
         if (!pg->lost)
-            (void)pg_exec(pg, PG_exec_rollback, &ignored);
+            (void)pg_exec(pg, SQL_exec_rollback, &ignored);
         if (pg->lost || !busy || clock_boot_ms() > deadline) {
             if (why.code == ERR_forbidden)
                 err_context(&why,

@@ -30,7 +30,7 @@ bool timeline_check(struct pg *pg, struct err *err)
     pg->epoch = epoch;
     pg->system[0] = '\0';
     pg->timeline = 0;
-    if (!pg_words(pg, PG_session_place, pg->system, sizeof pg->system, &pg->timeline))
+    if (!pg_words(pg, SQL_session_place, pg->system, sizeof pg->system, &pg->timeline))
         return err_set(err, ERR_unavailable, "%s doesn't say which cluster it is", pg->place);
     if (pg->timeline == 0) /* a standby: it only follows */
         return true;

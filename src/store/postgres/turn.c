@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "io/clock.h"
-#include "store/postgres/archives.h"
 #include "store/postgres/dbclock.h"
 #include "store/postgres/turn.h"
 
@@ -26,11 +25,11 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     if (pg->lost && !writer_reopen(self, err))
         return false;
     self->narrow = needs->narrow;
-    pg_queue(pg, PG_turn_begin, NULL);
-    pg_queue(pg, self->narrow ? PG_turn_share : PG_turn_lock, NULL);
+    pg_queue(pg, SQL_turn_begin, NULL);
+    pg_queue(pg, self->narrow ? SQL_turn_share : SQL_turn_lock, NULL);
     size_t archives = pg->n_queue;
     if (needs->n_archives)
-        ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
+        ids_queue(pg, SQL_archives_lock, needs->archives, needs->n_archives);
     size_t head = ctids_head_queue(self);
     prefetch_queue(self, needs, true);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
@@ -49,7 +48,7 @@ static void turn_over(struct postgres_store *self)
 {
     struct err ignored = { 0 };
     if (self->in_turn && !self->pg.lost)
-        (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
+        (void)pg_run(&self->pg, SQL_rollback, NULL, NULL, &ignored);
     self->in_turn = self->narrow = self->passed = false;
     self->expire_max = self->slot_last = 0;
     prefetch_forget(self);
@@ -64,7 +63,7 @@ static void clock_ask(struct postgres_store *self)
     if (self->pg.lost || asked - self->clock_asked < DBCLOCK_LOOK_MS)
         return;
     self->clock_asked = asked;
-    if (pg_run(&self->pg, PG_clock_now, NULL, &result, &ignored))
+    if (pg_run(&self->pg, SQL_clock_now, NULL, &result, &ignored))
         dbclock_compare(cell_i64(result, 0, 0), asked);
 }
 
@@ -101,7 +100,7 @@ void postgres_rollback(struct store *store)
 
 bool postgres_writable(struct store *store)
 {
-    static const enum pg_id look[] = { PG_turn_begin, PG_tables_brief, PG_tables_look, PG_rollback };
+    static const enum sql_id look[] = { SQL_turn_begin, SQL_tables_brief, SQL_tables_look, SQL_rollback };
     struct postgres_store *self = postgres_of(store);
     struct err ignored = { 0 };
     if (self->pg.lost || self->in_turn)
@@ -110,7 +109,7 @@ bool postgres_writable(struct store *store)
         pg_queue(&self->pg, look[i], NULL);
     bool free = pg_exchange(&self->pg, &ignored);
     if (!free && !self->pg.lost)
-        (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
+        (void)pg_run(&self->pg, SQL_rollback, NULL, NULL, &ignored);
     return free;
 }
 
@@ -123,7 +122,7 @@ static void mark_queue(struct postgres_store *self)
     arg_i64(&args, self->nonce);
     if (self->ctids.crowded)
         arg_ctid(&args, self->ctids.mark, self->ctids.mark_known);
-    pg_queue(&self->pg, self->ctids.crowded ? PG_mark_put_at : PG_mark_put, &args);
+    pg_queue(&self->pg, self->ctids.crowded ? SQL_mark_put_at : SQL_mark_put, &args);
 }
 
 #define PUT_NUMBER(value) arg_i64(&args, value)
@@ -145,7 +144,7 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
     if (ctid)
         arg_ctid(&args, ctid, true);
-    pg_queue(pg, ctid ? PG_head_update_at : PG_head_update, &args);
+    pg_queue(pg, ctid ? SQL_head_update_at : SQL_head_update, &args);
 }
 
 static void turn_queue(struct write *w, struct store_head *head)
@@ -162,10 +161,10 @@ static void turn_queue(struct write *w, struct store_head *head)
     arg_bytes(&args, head->hash, sizeof head->hash);
     arg_text(&args, w->c->history.events);
     arg_text(&args, buf_str(&self->tags));
-    pg_queue(&self->pg, PG_turn_insert, &args);
+    pg_queue(&self->pg, SQL_turn_insert, &args);
     snprintf(text, sizeof text, "%lld", (long long)head->seq);
     arg_text(&hint, str_of(text));
-    pg_queue(&self->pg, PG_notify, &hint);
+    pg_queue(&self->pg, SQL_notify, &hint);
 }
 
 static bool changes_fit(struct write *w, struct err *err)
@@ -185,16 +184,16 @@ static bool head_take(struct postgres_store *self, struct err *err)
     bool placed = self->ctids.crowded;
     arg_ctid(&at, self->ctids.head, self->ctids.head_known);
     if (placed)
-        pg_queue(pg, PG_head_wait, NULL);
+        pg_queue(pg, SQL_head_wait, NULL);
     size_t head = pg->n_queue;
-    pg_queue(pg, placed ? PG_head_lock_at : PG_head_lock, placed ? &at : NULL);
-    pg_queue(pg, PG_head_time, NULL);
+    pg_queue(pg, placed ? SQL_head_lock_at : SQL_head_lock, placed ? &at : NULL);
+    pg_queue(pg, SQL_head_time, NULL);
     if (!pg_exchange(pg, err))
         return false;
     if (placed && PQntuples(pg->results[head]) == 0) {
         head = 0;
-        pg_queue(pg, PG_head_lock, NULL);
-        pg_queue(pg, PG_head_time, NULL);
+        pg_queue(pg, SQL_head_lock, NULL);
+        pg_queue(pg, SQL_head_time, NULL);
         if (!pg_exchange(pg, err))
             return false;
     }
@@ -210,6 +209,7 @@ static bool head_take(struct postgres_store *self, struct err *err)
 static bool narrow_queue(struct write *w, struct store_head *out_head, struct err *err)
 {
     struct postgres_store *self = w->self;
+    ASSERT(!w->c->changesets.n && !w->c->changeset_files_add.n && !w->c->changeset_files_remove.n);
     write_rows(w, WRITE_NARROW);
     size_t last = self->pg.n_queue;
     size_t others =
@@ -237,9 +237,7 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
 
 static void numbers_queue(struct pg *pg, int64_t last)
 {
-    struct pg_args args = { 0 };
-    arg_i64(&args, last);
-    pg_queue(pg, PG_task_numbers_set, &args);
+    pg_queue(pg, SQL_task_numbers_set, PG_ARGS(NUM(last)));
 }
 
 /* Sends the turn. *out_any false: there is nothing to write. */
@@ -283,7 +281,7 @@ static bool log_seals_keep(struct postgres_store *self, struct changes *c, struc
     }
     if (!bulk_args(b, &args))
         return err_set(err, ERR_invalid, "one turn notes more logs than an array of PostgreSQL may have here");
-    if (!pg_run(&self->pg, PG_log_seals_longer, &args, &longer, err))
+    if (!pg_run(&self->pg, SQL_log_seals_longer, &args, &longer, err))
         return false;
     struct log_seal *kept = ARENA_ARRAY(&self->prefetch.arena, struct log_seal, c->log_seals.n);
     size_t n = 0, out = (size_t)PQntuples(longer);
@@ -306,22 +304,20 @@ enum landed { LANDED, NOT_LANDED, NOT_KNOWN };
  * one. */
 static enum landed landing_look(struct postgres_store *self, struct err *err)
 {
-    struct pg_args args = { 0 };
     struct pg *pg = &self->pg;
     char lost[sizeof err->text];
     snprintf(lost, sizeof lost, "%s", err->text);
-    arg_text(&args, str_of(self->instance));
     if (!writer_reopen(self, err)) {
         char why[sizeof err->text];
         snprintf(why, sizeof why, "%s", err->text);
         err_set(err, ERR_outcome_unknown, "%.200s; and no new connection came about: %.200s", lost, why);
         return NOT_KNOWN;
     }
-    pg_queue(pg, PG_turn_begin, NULL);
-    pg_queue(pg, PG_turn_lock, NULL);
-    pg_queue(pg, PG_mark_get, &args);
-    pg_queue(pg, PG_barrier, NULL);
-    pg_queue(pg, PG_commit, NULL);
+    pg_queue(pg, SQL_turn_begin, NULL);
+    pg_queue(pg, SQL_turn_lock, NULL);
+    pg_queue(pg, SQL_mark_get, PG_ARGS(TXT(str_of(self->instance))));
+    pg_queue(pg, SQL_barrier, NULL);
+    pg_queue(pg, SQL_commit, NULL);
     if (!pg_exchange(pg, err)) {
         err_set(err, ERR_outcome_unknown, "%.200s; and the database doesn't say whether the turn is there", lost);
         return NOT_KNOWN;
@@ -334,8 +330,8 @@ static enum landed landing_look(struct postgres_store *self, struct err *err)
 /* Nothing to write. */
 static bool commit_sure(struct postgres_store *self, struct err *err)
 {
-    pg_queue(&self->pg, PG_barrier, NULL);
-    pg_queue(&self->pg, PG_commit, NULL);
+    pg_queue(&self->pg, SQL_barrier, NULL);
+    pg_queue(&self->pg, SQL_commit, NULL);
     if (!pg_exchange(&self->pg, err))
         return false;
     self->in_turn = false;
@@ -352,7 +348,7 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     bool any = false, ok = !changes->log_seals.n || log_seals_keep(self, &kept, err);
     ok = ok && changes_queue(self, &kept, &head, &any, err);
     if (ok && any) {
-        pg_queue(&self->pg, PG_commit, NULL);
+        pg_queue(&self->pg, SQL_commit, NULL);
         pg_send(&self->pg);
         prefetch_claim_ask(self, changes);
         ok = pg_exchange(&self->pg, err);

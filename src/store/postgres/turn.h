@@ -13,9 +13,10 @@ struct write {
 
 /* the rows of one statement; its columns as in struct pg_bulk */
 struct pg_bulk *write_begin(struct write *w, const char *types);
-/* write_end: sends what was added, if anything was. counted: the statement has to meet as many rows. */
-void write_end(struct write *w, enum pg_id id, bool counted);
-void write_end_touched(struct write *w, enum pg_id id); /* and the number of this commit behind its columns */
+/* write_end: sends what was added, if anything was. with: what the statement takes behind its columns, or before them:
+ * how many rows there are, which it has to meet; the number of this commit. */
+enum { WITH_COUNT = 1, WITH_COMMIT = 2, WITH_FIRST = 4 };
+void write_end(struct write *w, enum sql_id id, unsigned with);
 
 /* write_rows: of a wide turn everything; of a narrow one what needs no head, and, once it has the head, what carries
  * the number of its commit. */

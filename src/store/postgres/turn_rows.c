@@ -1,13 +1,10 @@
 /* turn_rows: what a turn writes, a statement per table with its rows as arrays. See turn.h.
  *
- * Owns the order of the statements: that of struct changes; what is removed from ready, hold and unique_key goes before
- * what is added. Only sends: a statement that is refused ends the turn (turn.c). Attempts are attempts.c's.
- *
- * Rows of `task` and `ready` that this turn has read to claim them are written by their ctid, without a look through an
- * index: 8.5 % of the rate of row 11's drain (21 rounds in turns with a server that wrote them by their keys). */
+ * Owns the order of the statements: that of struct changes; what is removed from ready, hold, unique_key and
+ * changeset_file goes before what is added. Only sends: a statement that is refused ends the turn (turn.c). Attempts
+ * are in attempts.c. Rows whose places row_ctids.c knows are written by these. */
 #include <string.h>
 
-#include "store/postgres/archives.h"
 #include "store/postgres/turn.h"
 
 struct pg_bulk *write_begin(struct write *w, const char *types)
@@ -16,43 +13,18 @@ struct pg_bulk *write_begin(struct write *w, const char *types)
     return &w->self->pg.bulk;
 }
 
-void write_end(struct write *w, enum pg_id id, bool counted)
+void write_end(struct write *w, enum sql_id id, unsigned with)
 {
     struct pg_bulk *bulk = &w->self->pg.bulk;
     struct pg_args args = { 0 };
     if (!bulk->n_rows || w->full)
         return;
-    if (!bulk_args(bulk, &args)) {
-        w->full = true;
-        return;
-    }
-    if (counted)
+    w->full = !(with & WITH_FIRST) && !bulk_args(bulk, &args);
+    if (with & WITH_COUNT)
         arg_i64(&args, (int64_t)bulk->n_rows);
-    pg_queue(&w->self->pg, id, &args);
-}
-
-void write_end_touched(struct write *w, enum pg_id id)
-{
-    struct pg_args args = { 0 };
-    if (!w->self->pg.bulk.n_rows || w->full)
-        return;
-    w->full = !bulk_args(&w->self->pg.bulk, &args);
-    if (w->full)
-        return;
-    arg_i64(&args, w->self->head.commit + 1);
-    pg_queue(&w->self->pg, id, &args);
-}
-
-/* Rows by their places: how many, the number of this commit, then the columns and the place. */
-static void write_end_ctid(struct write *w, enum pg_id id, bool touched)
-{
-    struct pg_args args = { 0 };
-    if (!w->self->pg.bulk.n_rows || w->full)
-        return;
-    arg_i64(&args, (int64_t)w->self->pg.bulk.n_rows);
-    if (touched)
+    if (with & WITH_COMMIT)
         arg_i64(&args, w->self->head.commit + 1);
-    w->full = !bulk_args(&w->self->pg.bulk, &args);
+    w->full |= with & WITH_FIRST && !bulk_args(bulk, &args);
     if (!w->full)
         pg_queue(&w->self->pg, id, &args);
 }
@@ -73,8 +45,8 @@ static void bulk_ctid(struct pg_bulk *b, const char *ctid)
 #define PUT_NULL() bulk_null(b)
 #define PUT_REST(task) bulk_text(b, w->rest)
 
-/* ROW_ADDER: a row's cells: all (ROW_PUT), or some. ROWS_ADDER: and a statement's rows from a list; at: & where it has
- * the rows themselves. write_end and its kind send them. */
+/* ROW_ADDER: a row's cells: all (ROW_PUT), or some. ROWS_WRITER: and a statement with the rows of a list; at: & where
+ * it has the rows themselves; with: as write_end. */
 #define ROW_ADDER(name, table, type, put) \
     static void name(struct write *w, struct pg_bulk *b, const struct type *row) \
     { \
@@ -82,51 +54,58 @@ static void bulk_ctid(struct pg_bulk *b, const char *ctid)
         (void)packed; \
         ROW_##table(put) \
     }
-#define ROWS_ADDER(table, type, list, at, put, letters) \
+#define ROWS_WRITER_OF(table, type, list, at, put, letters, with) \
     ROW_ADDER(add_##table, table, type, put) \
-    static void adds_##table(struct write *w, const struct type list rows, size_t n) \
+    static void write_##table(struct write *w, enum sql_id id, const struct type list rows, size_t n) \
     { \
+        if (n == 0) /* of most tables, in most turns */ \
+            return; \
         struct pg_bulk *b = write_begin(w, ROW_##table(letters)); \
         for (size_t i = 0; i < n; i++) \
             add_##table(w, b, at rows[i]); \
+        write_end(w, id, with); \
     }
-#define ROWS_ADDER_WHOLE(table, type, list, at) ROWS_ADDER(table, type, list, at, ROW_PUT, ROW_LETTER)
+#define ROWS_WRITER(table, type, list, at, with) ROWS_WRITER_OF(table, type, list, at, ROW_PUT, ROW_LETTER, with)
 #define ROW_hold_key(C) ROW_hold(C)
 #define ROW_schedule_key(C) ROW_schedule(C)
 #define ROW_log_seal_key(C) ROW_log_seal(C)
+#define ROW_changeset_file_key(C) ROW_changeset_file(C)
 ROW_ADDER(add_lane, lane, lane, ROW_PUT)
 ROW_ADDER(add_lane_later, lane, lane, ROW_PUT_LATER)
-ROWS_ADDER_WHOLE(class, task_class, **, )
-ROWS_ADDER_WHOLE(spec, spec, **, )
-ROWS_ADDER_WHOLE(slot, slot, **, )
+ROWS_WRITER(class, task_class, **, , 0)
+ROWS_WRITER(spec, spec, **, , 0)
+ROWS_WRITER(slot, slot, **, , WITH_COMMIT)
 ROW_ADDER(add_task, task, task, ROW_PUT)
 ROW_ADDER(add_task_later, task, task, ROW_PUT_LATER)
 ROW_ADDER(add_ready, ready, task, ROW_PUT)
-ROWS_ADDER_WHOLE(edge, edge, *, &)
-ROWS_ADDER_WHOLE(hold, hold, *, &)
-ROWS_ADDER(hold_key, hold, *, &, ROW_PUT_KEY, ROW_LETTER_KEY)
-ROWS_ADDER_WHOLE(outputs, task_outputs, *, &)
-ROWS_ADDER_WHOLE(log_tail, log_tail, *, &)
-ROWS_ADDER_WHOLE(log_seal, log_seal, *, &)
-ROWS_ADDER(log_seal_key, log_name, *, &, ROW_PUT_KEY, ROW_LETTER_KEY)
-ROWS_ADDER_WHOLE(unique_key, unique_claim, *, &)
-ROWS_ADDER_WHOLE(idempotency, idempotency, *, &)
-ROWS_ADDER_WHOLE(executor, executor, **, )
-ROWS_ADDER_WHOLE(token, token, **, )
-ROWS_ADDER_WHOLE(site, site_key, *, &)
-ROWS_ADDER_WHOLE(archive, archive, **, )
-ROWS_ADDER_WHOLE(revision, revision, *, &)
-ROWS_ADDER_WHOLE(latest, latest, *, &)
-ROWS_ADDER_WHOLE(schedule, schedule, *, &)
-ROWS_ADDER(schedule_key, schedule, *, &, ROW_PUT_KEY, ROW_LETTER_KEY)
-ROWS_ADDER_WHOLE(duty, duty, *, &)
+ROWS_WRITER(edge, edge, *, &, 0)
+ROWS_WRITER(hold, hold, *, &, 0)
+ROWS_WRITER_OF(hold_key, hold, *, &, ROW_PUT_KEY, ROW_LETTER_KEY, 0)
+ROWS_WRITER(outputs, task_outputs, *, &, 0)
+ROWS_WRITER(log_tail, log_tail, *, &, 0)
+ROWS_WRITER(log_seal, log_seal, *, &, 0)
+ROWS_WRITER_OF(log_seal_key, log_name, *, &, ROW_PUT_KEY, ROW_LETTER_KEY, 0)
+ROWS_WRITER(unique_key, unique_claim, *, &, 0)
+ROWS_WRITER(idempotency, idempotency, *, &, 0)
+ROWS_WRITER(executor, executor, **, , WITH_COMMIT)
+ROWS_WRITER(token, token, **, , 0)
+ROWS_WRITER(site, site_key, *, &, 0)
+ROWS_WRITER(archive, archive, **, , WITH_COMMIT)
+ROWS_WRITER(revision, revision, *, &, 0)
+ROWS_WRITER(latest, latest, *, &, 0)
+ROWS_WRITER(schedule, schedule, *, &, 0)
+ROWS_WRITER_OF(schedule_key, schedule, *, &, ROW_PUT_KEY, ROW_LETTER_KEY, 0)
+ROWS_WRITER(changeset, changeset, **, , 0)
+ROWS_WRITER(changeset_file, changeset_file, *, &, 0)
+ROWS_WRITER_OF(changeset_file_key, changeset_file, *, &, ROW_PUT_KEY, ROW_LETTER_KEY, 0)
+ROWS_WRITER(duty, duty, *, &, 0)
 
-static void ids_write(struct write *w, enum pg_id id, const int64_t *ids, size_t n)
+static void ids_write(struct write *w, enum sql_id id, const int64_t *ids, size_t n)
 {
     struct pg_bulk *b = write_begin(w, "i");
     for (size_t i = 0; i < n; i++)
         bulk_i64(b, ids[i]);
-    write_end(w, id, false);
+    write_end(w, id, 0);
 }
 
 /* --- what a turn has changed --- */
@@ -137,7 +116,7 @@ static void lanes_put(struct write *w)
     for (size_t i = 0; i < w->c->lanes.n; i++)
         if (!ctid_of_row(w->self, CTIDS_LANES, w->c->lanes.at[i]->id))
             add_lane(w, b, w->c->lanes.at[i]);
-    write_end_touched(w, PG_lane_put);
+    write_end(w, SQL_lane_put, WITH_COMMIT);
 }
 
 /* Those whose places are known. */
@@ -151,7 +130,7 @@ static void lanes_put_at(struct write *w)
         bulk_ctid(b, ctid);
         add_lane_later(w, b, w->c->lanes.at[i]);
     }
-    write_end_ctid(w, PG_lane_put_at, true);
+    write_end(w, SQL_lane_put_at, WITH_FIRST | WITH_COUNT | WITH_COMMIT);
 }
 
 static void lanes_write(struct write *w)
@@ -178,44 +157,35 @@ static void lanes_add(struct write *w)
             bulk_ctid(b, ctid_of_row(w->self, CTIDS_LANES, lane->id));
     }
     if (placed)
-        write_end_ctid(w, PG_lane_add_at, true);
+        write_end(w, SQL_lane_add_at, WITH_FIRST | WITH_COUNT | WITH_COMMIT);
     else
-        write_end_touched(w, PG_lane_add);
+        write_end(w, SQL_lane_add, WITH_COMMIT);
 }
 
 static void names_write(struct write *w)
 {
-    adds_class(w, w->c->classes.at, w->c->classes.n);
-    write_end(w, PG_class_insert, false);
-    ids_write(w, PG_class_delete, w->c->classes_remove.at, w->c->classes_remove.n);
+    write_class(w, SQL_class_insert, w->c->classes.at, w->c->classes.n);
+    ids_write(w, SQL_class_delete, w->c->classes_remove.at, w->c->classes_remove.n);
 }
 
 static void specs_write(struct write *w)
 {
-    adds_spec(w, w->c->specs.at, w->c->specs.n);
-    write_end(w, PG_spec_insert, false);
+    write_spec(w, SQL_spec_insert, w->c->specs.at, w->c->specs.n);
 }
 
 static void slots_write(struct write *w)
 {
-    adds_slot(w, w->c->slots.at, w->c->slots.n);
-    write_end_touched(w, PG_slot_put);
-    ids_write(w, PG_slot_delete, w->c->slots_remove.at, w->c->slots_remove.n);
+    write_slot(w, SQL_slot_put, w->c->slots.at, w->c->slots.n);
+    ids_write(w, SQL_slot_delete, w->c->slots_remove.at, w->c->slots_remove.n);
 }
 
-/* Of a task that came with ready_first in this turn. */
-static const struct ready_ctid *ctid_of(struct write *w, const struct task *task)
+static void task_update_write(struct write *w, enum sql_id id)
 {
-    return map_find(&w->self->prefetch.ctids, (uint64_t)task->id);
-}
-
-static void task_update_write(struct write *w, enum pg_id id)
-{
-    bool at = id == PG_task_update_at;
+    bool at = id == SQL_task_update_at;
     struct pg_bulk *b = write_begin(w, at ? "p" ROW_task(ROW_LETTER_LATER) : ROW_task(ROW_LETTER_LATER));
     for (size_t i = 0; i < w->c->tasks_changed.n; i++) {
         const struct task *task = w->c->tasks_changed.at[i];
-        const struct ready_ctid *ctid = ctid_of(w, task);
+        const struct ready_ctid *ctid = ctid_of_claimed(w->self, task->id);
         if (at != (ctid != NULL))
             continue;
         if (at)
@@ -223,7 +193,7 @@ static void task_update_write(struct write *w, enum pg_id id)
         w->rest = tags_rest(&w->self->tagger, w->c->tasks_new.n + i);
         add_task_later(w, b, task);
     }
-    write_end(w, id, true);
+    write_end(w, id, WITH_COUNT);
 }
 
 static void tasks_write(struct write *w)
@@ -233,9 +203,9 @@ static void tasks_write(struct write *w)
         w->rest = tags_rest(&w->self->tagger, i);
         add_task(w, b, w->c->tasks_new.at[i]);
     }
-    write_end(w, PG_task_insert, false);
-    task_update_write(w, PG_task_update_at);
-    task_update_write(w, PG_task_update);
+    write_end(w, SQL_task_insert, 0);
+    task_update_write(w, SQL_task_update_at);
+    task_update_write(w, SQL_task_update);
 }
 
 static void ready_delete_at_write(struct write *w)
@@ -243,90 +213,73 @@ static void ready_delete_at_write(struct write *w)
     struct pg_bulk *b = write_begin(w, "pi");
     for (size_t i = 0; i < w->c->ready_remove.n; i++) {
         const struct task *task = w->c->ready_remove.at[i];
-        const struct ready_ctid *ctid = ctid_of(w, task);
+        const struct ready_ctid *ctid = ctid_of_claimed(w->self, task->id);
         if (!ctid)
             continue;
         bulk_bytes(b, ctid->ready, sizeof ctid->ready);
         bulk_i64(b, task->id);
     }
-    write_end(w, PG_ready_delete_at, true);
+    write_end(w, SQL_ready_delete_at, WITH_COUNT);
 }
 
-static void ready_write(struct write *w, enum pg_id id, const struct task **tasks, size_t n)
+static void ready_write(struct write *w, enum sql_id id, const struct task **tasks, size_t n)
 {
     struct pg_bulk *b = write_begin(w, ROW_ready(ROW_LETTER));
     for (size_t i = 0; i < n; i++)
-        if (id != PG_ready_delete || !ctid_of(w, tasks[i]))
+        if (id != SQL_ready_delete || !ctid_of_claimed(w->self, tasks[i]->id))
             add_ready(w, b, tasks[i]);
-    write_end(w, id, id == PG_ready_delete);
+    write_end(w, id, id == SQL_ready_delete ? WITH_COUNT : 0);
 }
 
 static void readies_write(struct write *w)
 {
     ready_delete_at_write(w);
-    ready_write(w, PG_ready_delete, w->c->ready_remove.at, w->c->ready_remove.n);
-    ready_write(w, PG_ready_insert, w->c->ready_add.at, w->c->ready_add.n);
+    ready_write(w, SQL_ready_delete, w->c->ready_remove.at, w->c->ready_remove.n);
+    ready_write(w, SQL_ready_insert, w->c->ready_add.at, w->c->ready_add.n);
 }
 
 static void waits_write(struct write *w)
 {
-    adds_edge(w, w->c->edges_new.at, w->c->edges_new.n);
-    write_end(w, PG_edge_insert, false);
-    adds_edge(w, w->c->edges_changed.at, w->c->edges_changed.n);
-    write_end(w, PG_edge_update, false);
-    adds_hold_key(w, w->c->holds_remove.at, w->c->holds_remove.n);
-    write_end(w, PG_hold_delete, false);
-    adds_hold(w, w->c->holds_add.at, w->c->holds_add.n);
-    write_end(w, PG_hold_insert, false);
+    write_edge(w, SQL_edge_insert, w->c->edges_new.at, w->c->edges_new.n);
+    write_edge(w, SQL_edge_update, w->c->edges_changed.at, w->c->edges_changed.n);
+    write_hold_key(w, SQL_hold_delete, w->c->holds_remove.at, w->c->holds_remove.n);
+    write_hold(w, SQL_hold_insert, w->c->holds_add.at, w->c->holds_add.n);
 }
 
 static void results_write(struct write *w)
 {
-    adds_outputs(w, w->c->outputs.at, w->c->outputs.n);
-    write_end(w, PG_outputs_put, false);
-    adds_log_tail(w, w->c->log_tails.at, w->c->log_tails.n);
-    write_end(w, PG_log_tail_put, false);
-    adds_log_seal(w, w->c->log_seals.at, w->c->log_seals.n);
-    write_end(w, PG_log_seal_put, false);
-    adds_log_seal_key(w, w->c->log_seals_remove.at, w->c->log_seals_remove.n);
-    write_end(w, PG_log_seal_delete, false);
-    ids_write(w, PG_outputs_delete, w->c->results_remove.at, w->c->results_remove.n);
-    ids_write(w, PG_log_tails_delete, w->c->results_remove.at, w->c->results_remove.n);
-}
-
-static void unique_write(struct write *w, enum pg_id id, const struct unique_claim *claims, size_t n)
-{
-    adds_unique_key(w, claims, n);
-    write_end(w, id, false);
+    write_outputs(w, SQL_outputs_put, w->c->outputs.at, w->c->outputs.n);
+    write_log_tail(w, SQL_log_tail_put, w->c->log_tails.at, w->c->log_tails.n);
+    write_log_seal(w, SQL_log_seal_put, w->c->log_seals.at, w->c->log_seals.n);
+    write_log_seal_key(w, SQL_log_seal_delete, w->c->log_seals_remove.at, w->c->log_seals_remove.n);
+    ids_write(w, SQL_outputs_delete, w->c->results_remove.at, w->c->results_remove.n);
+    ids_write(w, SQL_log_tails_delete, w->c->results_remove.at, w->c->results_remove.n);
 }
 
 /* Removed, added, and removed once more: a task that was created and granted in the same turn doesn't keep its key. */
 static void uniques_write(struct write *w)
 {
-    unique_write(w, PG_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
-    unique_write(w, w->c->shared.narrow ? PG_unique_insert : PG_unique_put, w->c->unique_add.at, w->c->unique_add.n);
+    write_unique_key(w, SQL_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
+    write_unique_key(
+        w, w->c->shared.narrow ? SQL_unique_insert : SQL_unique_put, w->c->unique_add.at, w->c->unique_add.n);
     if (w->c->unique_add.n)
-        unique_write(w, PG_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
+        write_unique_key(w, SQL_unique_delete, w->c->unique_remove.at, w->c->unique_remove.n);
 }
 
 static void idempotencies_write(struct write *w)
 {
     struct postgres_store *self = w->self;
-    struct pg_args args = { 0 };
     if (self->expire_max) {
-        arg_i64(&args, self->expire_now);
-        arg_i64(&args, self->expire_max);
-        pg_queue(&self->pg, PG_idempotency_delete, &args);
+        pg_queue(&self->pg, SQL_idempotency_delete, PG_ARGS(NUM(self->expire_now), NUM(self->expire_max)));
     }
-    adds_idempotency(w, w->c->idempotency.at, w->c->idempotency.n);
-    write_end(w, w->c->shared.narrow ? PG_idempotency_insert : PG_idempotency_put, false);
+    write_idempotency(w, w->c->shared.narrow ? SQL_idempotency_insert : SQL_idempotency_put, w->c->idempotency.at,
+        w->c->idempotency.n);
 }
 
 static void executors_write(struct write *w)
 {
-    adds_executor(w, w->c->executors.at, w->c->executors.n);
-    write_end_touched(w, PG_executor_put);
-    ids_write(w, PG_executor_delete, w->c->executors_remove.at, w->c->executors_remove.n);
+    write_executor(w, SQL_executor_put, w->c->executors.at, w->c->executors.n);
+    ids_write(w, SQL_executor_delete, w->c->executors_remove.at, w->c->executors_remove.n);
 }
 
 static void counts_write(struct write *w)
@@ -340,33 +293,31 @@ static void counts_write(struct write *w)
         if (placed)
             bulk_ctid(b, ctid_of_row(w->self, CTIDS_EXECUTORS, w->c->shared.counts.at[i].executor));
     }
-    if (placed)
-        write_end_ctid(w, PG_executor_count_at, false);
-    else
-        write_end(w, PG_executor_count, false);
+    write_end(w, placed ? SQL_executor_count_at : SQL_executor_count, placed ? WITH_FIRST | WITH_COUNT : 0);
 }
 
 static void site_write(struct write *w)
 {
-    adds_token(w, w->c->tokens.at, w->c->tokens.n);
-    write_end(w, PG_token_insert, false);
-    ids_write(w, PG_token_delete, w->c->tokens_remove.at, w->c->tokens_remove.n);
-    adds_site(w, w->c->site.at, w->c->site.n);
-    write_end(w, PG_site_put, false);
+    write_token(w, SQL_token_insert, w->c->tokens.at, w->c->tokens.n);
+    ids_write(w, SQL_token_delete, w->c->tokens_remove.at, w->c->tokens_remove.n);
+    write_site(w, SQL_site_put, w->c->site.at, w->c->site.n);
 }
 
 static void archives_write(struct write *w)
 {
-    adds_archive(w, w->c->archives.at, w->c->archives.n);
-    write_end_touched(w, PG_archive_put);
-    adds_revision(w, w->c->revisions.at, w->c->revisions.n);
-    write_end(w, PG_revision_put, false);
-    adds_latest(w, w->c->latest.at, w->c->latest.n);
-    write_end(w, PG_latest_put, false);
-    adds_schedule_key(w, w->c->schedules_remove.at, w->c->schedules_remove.n);
-    write_end(w, PG_schedule_delete, false);
-    adds_schedule(w, w->c->schedules.at, w->c->schedules.n);
-    write_end(w, PG_schedule_put, false);
+    write_archive(w, SQL_archive_put, w->c->archives.at, w->c->archives.n);
+    write_revision(w, SQL_revision_put, w->c->revisions.at, w->c->revisions.n);
+    write_latest(w, SQL_latest_put, w->c->latest.at, w->c->latest.n);
+    write_schedule_key(w, SQL_schedule_delete, w->c->schedules_remove.at, w->c->schedules_remove.n);
+    write_schedule(w, SQL_schedule_put, w->c->schedules.at, w->c->schedules.n);
+}
+
+static void changesets_write(struct write *w)
+{
+    write_changeset(w, SQL_changeset_put, w->c->changesets.at, w->c->changesets.n);
+    write_changeset_file_key(
+        w, SQL_changeset_file_delete, w->c->changeset_files_remove.at, w->c->changeset_files_remove.n);
+    write_changeset_file(w, SQL_changeset_file_insert, w->c->changeset_files_add.at, w->c->changeset_files_add.n);
 }
 
 #undef PUT_NUMBER
@@ -382,7 +333,7 @@ static void clock_write(struct write *w)
     struct pg_args args = { 0 };
     if (!row || w->full)
         return;
-    ROW_clock(ROW_PUT) pg_queue(&w->self->pg, PG_clock_put, &args);
+    ROW_clock(ROW_PUT) pg_queue(&w->self->pg, SQL_clock_put, &args);
 }
 
 static void servers_write(struct write *w)
@@ -390,14 +341,11 @@ static void servers_write(struct write *w)
     const struct server_row *row = w->c->shared.server;
     struct pg_args args = { 0 };
     if (row && !w->full) {
-        ROW_server(ROW_PUT) pg_queue(&w->self->pg, PG_server_put, &args);
+        ROW_server(ROW_PUT) pg_queue(&w->self->pg, SQL_server_put, &args);
     }
-    adds_duty(w, w->c->shared.duties.at, w->c->shared.duties.n);
-    write_end(w, PG_duty_put, false);
+    write_duty(w, SQL_duty_put, w->c->shared.duties.at, w->c->shared.duties.n);
     for (size_t i = 0; i < w->c->shared.notes.n; i++) {
-        struct pg_args note = { 0 };
-        arg_text(&note, w->c->shared.notes.at[i]);
-        pg_queue(&w->self->pg, PG_notify, &note);
+        pg_queue(&w->self->pg, SQL_notify, PG_ARGS(TXT(w->c->shared.notes.at[i])));
     }
 }
 
@@ -417,6 +365,7 @@ static void (*const wide[])(struct write *w) = {
     counts_write,
     site_write,
     archives_write,
+    changesets_write,
     servers_write,
     clock_write,
     NULL,

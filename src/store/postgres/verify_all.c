@@ -7,9 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/cells.h"
 #include "store/postgres/bytes.h"
-#include "store/postgres/rows.h"
 
 enum { READ_BYTES = 1 << 20 };
 
@@ -18,9 +16,9 @@ bool postgres_verify_database(const struct store_config *config, struct verify_r
     struct pg pg = { 0 };
     int64_t there = 0, n = 0, found = 1;
     struct err why = { 0 };
-    bool ok = pg_connect(&pg, config->url, err) && pg_number(&pg, PG_amcheck_there, &there, err);
+    bool ok = pg_connect(&pg, config->url, err) && pg_number(&pg, SQL_amcheck_there, &there, err);
     while (ok && there && found && why.code == ERR_none) {
-        if (pg_number_for(&pg, PG_amcheck_index, n, &found, &why))
+        if (pg_number_for(&pg, SQL_amcheck_index, n, &found, &why))
             n += found;
         else if (why.code != ERR_forbidden)
             ok = err_set(err, why.code, "%s", why.text);
@@ -38,69 +36,21 @@ bool postgres_verify_database(const struct store_config *config, struct verify_r
     return ok;
 }
 
-static bool place_logs(
-    void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, task);
-    arg_i64(&args, grant);
-    arg_i64(&args, (int64_t)max);
-    if (!bytes_ask(owner, PG_verify_logs_after, &args, &result, err))
-        return false;
-    *out_n = (size_t)PQntuples(result);
-    for (int i = 0; i < (int)*out_n; i++) {
-        struct cells c = cells_of(result, i);
-        struct task row = { 0 };
-        struct verify_log *log = &out[i];
-        *log = (struct verify_log){ .task = next_i64(&c) };
-        log->grant = next_i64(&c);
-        log->number = next_i64(&c);
-        log->bytes = next_i64(&c);
-        log->pruned =
-            task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
-        log->seal.bytes = next_i64(&c);
-        (void)row_bytes(next_view(&c), log->seal.hash, LOG_HASH_BYTES);
-    }
-    return true;
-}
-
-static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max,
-    size_t *out_n, struct err *err)
-{
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, task);
-    arg_i64(&args, (int64_t)max);
-    if (!bytes_ask(owner, PG_verify_kept_after, &args, &result, err))
-        return false;
-    *out_n = (size_t)PQntuples(result);
-    for (int i = 0; i < (int)*out_n; i++) {
-        struct cells c = cells_of(result, i);
-        out[i].task = next_i64(&c);
-        out[i].list = next_text(&c, arena);
-    }
-    return true;
-}
-
 /* The hash of the first `end` bytes, or of fewer, if one is missing. */
-static bool chunks_hash(void *owner, const struct verify_log *log, int64_t end, struct log_seal *out, struct err *err)
+static bool chunks_hash(
+    const struct bytes_pg *from, const struct verify_log *log, int64_t end, struct log_seal *out, struct err *err)
 {
     crypto_generichash_state state;
     bool more = true;
     crypto_generichash_init(&state, NULL, 0, LOG_HASH_BYTES);
     for (out->bytes = 0; more && out->bytes < end;) {
-        struct pg_args args = { 0 };
-        PGresult *result;
-        int64_t start = out->bytes;
-        arg_i64(&args, log->task);
-        arg_i64(&args, log->grant);
-        arg_i64(&args, start);
-        arg_i64(&args, end - start < READ_BYTES ? end : start + READ_BYTES);
-        if (!bytes_ask(owner, PG_log_read, &args, &result, err))
+        struct query q;
+        int64_t start = out->bytes, stop = end - start < READ_BYTES ? end : start + READ_BYTES;
+        if (!ASK(&q, &from->sql, SQL_log_read, err, NUM(log->task), NUM(log->grant), NUM(start), NUM(stop)))
             return false;
-        for (int i = 0; i < PQntuples(result); i++) {
-            struct str piece = cell_view(result, i, 1);
+        while (query_next(&q, err) == QUERY_ROW) {
+            (void)next_i64(&q);
+            struct str piece = next_view(&q);
             crypto_generichash_update(&state, (const unsigned char *)piece.ptr, piece.len);
             out->bytes += (int64_t)piece.len;
         }
@@ -113,48 +63,40 @@ static bool chunks_hash(void *owner, const struct verify_log *log, int64_t end, 
 static bool place_log(
     void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
 {
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, log->task);
-    arg_i64(&args, log->grant);
-    if (!bytes_ask(owner, PG_verify_log, &args, &result, err))
+    const struct bytes_pg *from = owner;
+    int64_t sum, end, said, tail;
+    struct query q;
+    if (!ASK(&q, &from->sql, SQL_verify_log, err, NUM(log->task), NUM(log->grant)) ||
+        !query_numbers(&q, (int64_t *[]){ &sum, &end, &said, &tail }, 4, NULL, err))
         return false;
-    struct cells c = cells_of(result, 0);
-    int64_t sum = next_i64(&c), end = next_i64(&c), said = next_i64(&c), tail = next_i64(&c);
     if (sum != end || end != said)
         return err_set(
             err, ERR_corrupt, "%" PRId64 " bytes up to %" PRId64 ", where %" PRId64 " should be", sum, end, said);
     *out_bytes = tail > end ? tail : end;
     *out = (struct log_seal){ .bytes = end };
-    return log->seal.bytes < 0 || chunks_hash(owner, log, end, out, err);
+    return log->seal.bytes < 0 || chunks_hash(from, log, end, out, err);
 }
 
 static bool place_file(void *owner, const char *hex, int64_t *out_bytes, char out_hex[BLOB_HEX + 1], struct err *err)
 {
     crypto_hash_sha256_state state;
     uint8_t hash[crypto_hash_sha256_BYTES];
-    int64_t next = 0;
-    int n = 1;
-    struct pg_args named = { 0 };
-    PGresult *row;
-    arg_text(&named, str_of(hex));
-    if (!bytes_ask(owner, PG_blob_get, &named, &row, err))
+    const struct bytes_pg *from = owner;
+    int64_t next = 0, last = -1;
+    struct query q;
+    if (!ASK(&q, &from->sql, SQL_blob_get, err, TXT(str_of(hex))))
         return false;
-    *out_bytes = PQntuples(row) == 1 ? 0 : -1;
+    *out_bytes = q.n_rows == 1 ? 0 : -1;
     crypto_hash_sha256_init(&state);
-    while (n > 0 && *out_bytes >= 0) {
-        struct pg_args args = { 0 };
-        PGresult *result;
-        arg_text(&args, str_of(hex));
-        arg_i64(&args, next);
-        if (!bytes_ask(owner, PG_verify_blob, &args, &result, err))
+    while (next > last && *out_bytes >= 0) {
+        last = next;
+        if (!ASK(&q, &from->sql, SQL_verify_blob, err, TXT(str_of(hex)), NUM(next)))
             return false;
-        n = PQntuples(result);
-        for (int i = 0; i < n; i++) {
-            struct str piece = cell_view(result, i, 1);
+        while (query_next(&q, err) == QUERY_ROW) {
+            next = next_i64(&q) + 1;
+            struct str piece = next_view(&q);
             crypto_hash_sha256_update(&state, (const unsigned char *)piece.ptr, piece.len);
             *out_bytes += (int64_t)piece.len;
-            next = cell_i64(result, i, 0) + 1;
         }
     }
     crypto_hash_sha256_final(&state, hash);
@@ -166,10 +108,9 @@ bool postgres_verify_bytes(
     const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct bytes_pg from = { 0 };
-    const struct bytes_source source = {
-        .owner = &from, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file
-    };
-    bool ok = bytes_open(&from, config->url, err) && bytes_verify(&source, wish, out, err);
+    bool ok = bytes_open(&from, config->url, err);
+    const struct bytes_source source = { .sql = from.sql, .owner = &from, .log = place_log, .file = place_file };
+    ok = ok && bytes_verify(&source, wish, out, err);
     bytes_close(&from);
     return ok;
 }

@@ -240,6 +240,16 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::i
 -- name: schedule_put
 @schedule_insert_last@ @schedule_or_update@;
 
+-- name: changeset_put
+@changeset_insert_last@ @changeset_or_update@;
+
+-- name: changeset_file_insert
+@changeset_file_insert@;
+
+-- name: changeset_file_delete
+DELETE FROM changeset_file f USING unnest(@changeset_file_key_params@) AS u (@changeset_file_key@)
+WHERE f.lane = ANY (ARRAY[u.lane]) AND f.applied = u.applied AND f.path = u.path AND f.rank = u.rank;
+
 -- name: clock_put
 INSERT INTO clock (one, @clock_columns@) VALUES (1, @clock_values@)
 ON CONFLICT (one) DO UPDATE SET known_ms = excluded.known_ms, ran_ms = excluded.ran_ms, seen_ms = excluded.seen_ms;

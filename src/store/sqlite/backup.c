@@ -24,7 +24,7 @@
 #include "store/blobs/copy.h"
 #include "store/logs/copy.h"
 #include "store/pack.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 enum {
@@ -95,12 +95,12 @@ static bool key_put(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct er
 
 static bool key_get(struct db *db, const char *file, uint8_t out[CHAIN_KEY_BYTES], struct err *err)
 {
-    struct cells c = cells_of(db, SQL_meta_get);
+    struct query c = db_query(db, SQL_meta_get);
     bind_text(c.stmt, 1, KEY_NAME);
-    enum db_step step = db_next(db, SQL_meta_get, err);
-    if (step == DB_ERROR)
+    enum query_step step = db_next(db, SQL_meta_get, err);
+    if (step == QUERY_ERROR)
         return false;
-    struct str hex = step == DB_ROW ? next_view(&c) : (struct str){ 0 };
+    struct str hex = step == QUERY_ROW ? next_view(&c) : (struct str){ 0 };
     size_t n = 0;
     bool ok = hex.len == CHAIN_KEY_BYTES * 2 &&
               sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 && n == CHAIN_KEY_BYTES;
@@ -115,11 +115,11 @@ static bool log_known(void *owner, int64_t task, int64_t grant, bool *out_known,
     struct db *to = owner;
     bind_i64(to->stmts[SQL_backup_attempt_known], 1, task);
     bind_i64(to->stmts[SQL_backup_attempt_known], 2, grant);
-    enum db_step step = db_next(to, SQL_backup_attempt_known, err);
-    *out_known = step == DB_ROW;
-    if (step == DB_ROW)
+    enum query_step step = db_next(to, SQL_backup_attempt_known, err);
+    *out_known = step == QUERY_ROW;
+    if (step == QUERY_ROW)
         db_reset(to, SQL_backup_attempt_known);
-    return step != DB_ERROR;
+    return step != QUERY_ERROR;
 }
 
 static bool log_part_put(void *owner, const struct log_part *part, struct err *err)
@@ -165,9 +165,9 @@ static bool parts_drop(struct db *db, bool any, struct err *err)
 /* The parts become files again. */
 static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct err *err)
 {
-    enum db_step step;
-    while ((step = db_next(db, SQL_backup_log_each, err)) == DB_ROW) {
-        struct cells c = cells_of(db, SQL_backup_log_each);
+    enum query_step step;
+    while ((step = db_next(db, SQL_backup_log_each, err)) == QUERY_ROW) {
+        struct query c = db_query(db, SQL_backup_log_each);
         struct log_part part;
         part.task = next_i64(&c);
         part.grant = next_i64(&c);
@@ -181,26 +181,26 @@ static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct 
             return false;
         }
     }
-    return step != DB_ERROR && logs_put_end(put, err);
+    return step != QUERY_ERROR && logs_put_end(put, err);
 }
 
 /* Hashes of logs that aren't in the backup go, and the turn of the restore tells it: out, `log_name`s. */
 static bool seals_drop(struct db *db, struct buf *out, struct err *err)
 {
-    enum db_step step;
-    while ((step = db_next(db, SQL_backup_seals_lost, err)) == DB_ROW) {
-        struct cells c = cells_of(db, SQL_backup_seals_lost);
+    enum query_step step;
+    while ((step = db_next(db, SQL_backup_seals_lost, err)) == QUERY_ROW) {
+        struct query c = db_query(db, SQL_backup_seals_lost);
         int64_t task = next_i64(&c), grant = next_i64(&c);
         buf_add(out, &(struct log_name){ task, grant }, sizeof(struct log_name));
     }
-    for (size_t at = 0; step != DB_ERROR && at < out->len; at += sizeof(struct log_name)) {
+    for (size_t at = 0; step != QUERY_ERROR && at < out->len; at += sizeof(struct log_name)) {
         struct log_name name;
         memcpy(&name, out->ptr + at, sizeof name);
         BIND_NUMBERS(db->stmts[SQL_log_seal_delete], name.task, name.grant);
         if (!db_run(db, SQL_log_seal_delete, err))
             return false;
     }
-    return step != DB_ERROR;
+    return step != QUERY_ERROR;
 }
 
 /* --- kept files, likewise --- */
@@ -229,9 +229,9 @@ static bool file_write(struct files_walk *walk, struct str hex, bool *out_found,
 {
     struct blob_taker taker = { .owner = walk, .put = file_part_put };
     struct db *to = walk->db;
-    if (db_next(to, SQL_backup_blob_last, err) != DB_ROW)
+    if (db_next(to, SQL_backup_blob_last, err) != QUERY_ROW)
         return false;
-    struct cells c = cells_of(to, SQL_backup_blob_last);
+    struct query c = db_query(to, SQL_backup_blob_last);
     int64_t last = next_i64(&c);
     db_reset(to, SQL_backup_blob_last);
     if (!blob_copy_out(walk->data_dir, hex, &taker, out_found, err) || *out_found)
@@ -260,11 +260,11 @@ static bool file_listed(void *owner, struct str hex, struct err *err)
 /* files_walk: each file that a task lists, once. */
 static bool files_walk(struct files_walk *walk, struct err *err)
 {
-    enum db_step step;
+    enum query_step step;
     bool ok = true;
-    while (ok && (step = db_next(walk->db, SQL_backup_outputs, err)) != DB_DONE) {
-        struct cells c = cells_of(walk->db, SQL_backup_outputs);
-        ok = step == DB_ROW && outputs_files(next_view(&c), file_listed, walk, err);
+    while (ok && (step = db_next(walk->db, SQL_backup_outputs, err)) != QUERY_DONE) {
+        struct query c = db_query(walk->db, SQL_backup_outputs);
+        ok = step == QUERY_ROW && outputs_files(next_view(&c), file_listed, walk, err);
     }
     if (!ok)
         db_reset(walk->db, SQL_backup_outputs);
@@ -290,9 +290,9 @@ static bool files_write(struct db *to, const char *data_dir, struct backup_facts
 static bool files_take(struct db *db, struct blob_put *put, struct backup_facts *facts, struct err *err)
 {
     struct files_walk walk = { .db = db, .put = put, .facts = facts };
-    enum db_step step;
-    while ((step = db_next(db, SQL_backup_blob_each, err)) == DB_ROW) {
-        struct cells c = cells_of(db, SQL_backup_blob_each);
+    enum query_step step;
+    while ((step = db_next(db, SQL_backup_blob_each, err)) == QUERY_ROW) {
+        struct query c = db_query(db, SQL_backup_blob_each);
         struct blob_part part;
         part.hex = next_view(&c);
         part.start = next_i64(&c);
@@ -302,14 +302,14 @@ static bool files_take(struct db *db, struct blob_put *put, struct backup_facts 
             return false;
         }
     }
-    if (step == DB_ERROR || !blobs_put_end(put, err))
+    if (step == QUERY_ERROR || !blobs_put_end(put, err))
         return false;
     bind_text(db->stmts[SQL_meta_get], 1, WITHOUT_NAME);
     step = db_next(db, SQL_meta_get, err);
-    facts->without_artifacts = step == DB_ROW;
-    if (step == DB_ROW)
+    facts->without_artifacts = step == QUERY_ROW;
+    if (step == QUERY_ROW)
         db_reset(db, SQL_meta_get);
-    return step != DB_ERROR && files_walk(&walk, err);
+    return step != QUERY_ERROR && files_walk(&walk, err);
 }
 
 static bool backup_write(struct db *from, struct db *to, const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES],
@@ -335,10 +335,7 @@ bool store_backup(const char *data_dir, const char *to_file, struct backup_facts
         return err_set(err, ERR_invalid, "the path %.64s... is too long", to_file);
     if (!path_join(path, data_dir, "weir.db", err) || !path_parent(dir, to_file, err))
         return false;
-    bool ok = source_open(&from, path, &version, err);
-    if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path,
-            (int)version, SQL_SCHEMA_VERSION);
+    bool ok = source_open(&from, path, &version, err) && schema_ours(&from, path, err);
     ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) &&
          backup_write(&from, &to, data_dir, key, facts, err);
     bool opened = to.conn != NULL;

@@ -15,7 +15,7 @@
 #include "io/clock.h"
 #include "store/damage.h"
 #include "store/sqlite/check.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 enum { KEY_MAX = 4, WALK_STEP_US = 20000 };
@@ -60,19 +60,19 @@ static bool walk_step(struct walk *w, bool *out_end, struct err *err)
     enum sql_id id = w->table->walk;
     sqlite3_stmt *stmt = w->db->stmts[id];
     int64_t deadline = clock_boot_us() + WALK_STEP_US;
-    enum db_step step;
+    enum query_step step;
     int n = 0;
     key_bind(w, stmt);
-    while ((step = db_next(w->db, id, err)) == DB_ROW) {
+    while ((step = db_next(w->db, id, err)) == QUERY_ROW) {
         row_take(w, stmt);
         n++;
         if (clock_boot_us() > deadline)
             break;
     }
-    if (step == DB_ROW)
+    if (step == QUERY_ROW)
         db_reset(w->db, id);
-    *out_end = step == DB_DONE && n == 0;
-    return step != DB_ERROR;
+    *out_end = step == QUERY_DONE && n == 0;
+    return step != QUERY_ERROR;
 }
 
 static void pause_us(int64_t us)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 struct sqlite_side { /* either end */
@@ -55,31 +55,21 @@ static void source_close(struct copy_source *from)
 
 static bool source_rows(struct copy_source *from, size_t table, const struct copy_row *row, struct err *err)
 {
-    struct db *db = &side_of(from)->db;
-    enum sql_id id = sql_tables[table].out;
-    const char *types = sql_tables[table].types;
-    sqlite3_stmt *stmt = db->stmts[id];
+    struct query q = db_query(&side_of(from)->db, sql_tables[table].out);
     struct copy_cell cells[COPY_COLUMNS_MAX];
-    enum db_step step;
-    while ((step = db_next(db, id, err)) == DB_ROW) {
-        for (int i = 0; types[i]; i++) {
-            cells[i] = (struct copy_cell){ .null = sqlite3_column_type(stmt, i) == SQLITE_NULL };
-            if (types[i] == 'i')
-                cells[i].number = sqlite3_column_int64(stmt, i);
-            else
-                cells[i].bytes = column_view(stmt, i);
-        }
+    enum query_step step;
+    while ((step = query_next(&q, err)) == QUERY_ROW) {
+        copy_cells(&q, sql_tables[table].types, cells);
         if (!row->take(row->owner, cells, err)) {
-            db_reset(db, id);
+            q.ops->end(&q);
             return false;
         }
     }
-    return step == DB_DONE;
+    return step == QUERY_DONE;
 }
 
 struct copy_source *sqlite_copy_from(const struct store_config *config, const char *dir, struct err *err)
 {
-    int64_t version = 0;
     char path[FILES_PATH_MAX];
     (void)config;
     if (!path_join(path, dir, "weir.db", err))
@@ -91,12 +81,7 @@ struct copy_source *sqlite_copy_from(const struct store_config *config, const ch
     struct sqlite_side *self = side_open(dir, err);
     if (!self)
         return NULL;
-    bool ok = db_connect(&self->db, self->path, SQLITE_OPEN_READONLY, err) &&
-              schema_check(&self->db, self->path, &version, err);
-    if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", self->path,
-            (int)version, SQL_SCHEMA_VERSION);
-    if (!ok || !db_prepare(&self->db, SQL_FOR_COPY, err)) {
+    if (!db_open_read(&self->db, dir, SQL_FOR_COPY, err)) {
         side_close(self);
         return NULL;
     }

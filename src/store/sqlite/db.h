@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "store_sql.h"
+#include "store/query.h"
 
 enum { DB_BUSY_MS = 5000 }; /* how long a connection waits for a lock another holds */
 
@@ -47,18 +47,17 @@ static inline bool db_run(struct db *db, enum sql_id id, struct err *err)
     return true;
 }
 
-enum db_step { DB_ERROR = -1, DB_DONE, DB_ROW };
-/* db_next: DB_DONE and DB_ERROR have reset the statement. Who stops at a row calls db_reset. */
-static inline enum db_step db_next(struct db *db, enum sql_id id, struct err *err)
+/* db_next: QUERY_DONE and QUERY_ERROR have reset the statement. Who stops at a row calls db_reset. */
+static inline enum query_step db_next(struct db *db, enum sql_id id, struct err *err)
 {
     sqlite3_stmt *stmt = db->stmts[id];
     int rc = sqlite3_step(stmt);
     if (rc == SQLITE_ROW)
-        return DB_ROW;
+        return QUERY_ROW;
     if (rc != SQLITE_DONE)
-        return db_fail(db, id, err), DB_ERROR;
+        return db_fail(db, id, err), QUERY_ERROR;
     sqlite3_reset(stmt);
-    return DB_DONE;
+    return QUERY_DONE;
 }
 
 static inline void db_reset(struct db *db, enum sql_id id)

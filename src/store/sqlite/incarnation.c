@@ -16,7 +16,7 @@
 #include "base/plant.h"
 #include "io/clock.h"
 #include "store/pack.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 #define PLACE_NAME STR("place")
@@ -34,7 +34,8 @@ bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const
     struct store_head head;
     struct buf packed;
     uint8_t hash[STORE_HASH_BYTES];
-    if (!rows_head(db, &head, NULL, err))
+    const struct sql sql = db_sql(db);
+    if (!ask_head(&sql, &head, NULL, err))
         return false;
     if (!PLANT(incarnation_kept))
         store_head_renew(&head);
@@ -75,14 +76,14 @@ bool place_check(struct sqlite_store *self, struct err *err)
     char here[80], known[80] = "";
     place_of(self->path, here, sizeof here);
     bind_text(db->stmts[SQL_meta_get], 1, PLACE_NAME);
-    enum db_step step = db_next(db, SQL_meta_get, err);
-    if (step == DB_ROW) {
-        struct cells c = cells_of(db, SQL_meta_get);
+    enum query_step step = db_next(db, SQL_meta_get, err);
+    if (step == QUERY_ROW) {
+        struct query c = db_query(db, SQL_meta_get);
         struct str text = next_view(&c);
         snprintf(known, sizeof known, "%.*s", (int)text.len, text.ptr);
         db_reset(db, SQL_meta_get);
     }
-    if (step == DB_ERROR)
+    if (step == QUERY_ERROR)
         return false;
     bool same = strcmp(here, known) == 0;
     if (PLANT(incarnation_anew))
@@ -98,5 +99,5 @@ bool place_check(struct sqlite_store *self, struct err *err)
         bind_text(db->stmts[SQL_meta_put], 2, str_of(here));
         ok = db_run(db, SQL_meta_put, err);
     }
-    return ok && db_run(db, SQL_commit, err) && rows_head(db, &self->head, NULL, err);
+    return ok && db_run(db, SQL_commit, err) && ask_head(&self->port.sql, &self->head, NULL, err);
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 enum {
@@ -22,7 +22,7 @@ enum {
 static bool head_check(struct sqlite_store *self, struct err *err)
 {
     uint8_t seal[STORE_HASH_BYTES];
-    if (!rows_head(&self->db, &self->head, seal, err))
+    if (!ask_head(&self->port.sql, &self->head, seal, err))
         return false;
     return chain_seal_fits(self->key, &self->head, seal) ||
            err_set(err, ERR_corrupt,
@@ -32,15 +32,7 @@ static bool head_check(struct sqlite_store *self, struct err *err)
 
 static bool new_head(struct sqlite_store *self, struct err *err)
 {
-    struct store_head head = { .next_task = 1,
-        .next_spec = 1,
-        .next_lane = 1,
-        .next_class = 1,
-        .next_slot = 1,
-        .next_executor = 1,
-        .next_token = 1 };
-    while (head.incarnation == 0)
-        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    const struct store_head head = store_head_first();
     return head_write(&self->db, self->key, &head, err);
 }
 
@@ -94,6 +86,7 @@ struct store *sqlite_store_open(const struct store_config *config, const char *d
     struct sqlite_store *self = mem_alloc(sizeof *self);
     memset(self, 0, sizeof *self);
     self->port.ops = &sqlite_ops;
+    self->port.sql = db_sql(&self->db);
     self->port.exclusive = true; /* DIR/lock */
     self->lock_fd = -1;
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);

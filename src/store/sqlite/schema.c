@@ -4,8 +4,9 @@
  * transaction that also writes the new version: a crash leaves the old schema or the new one. A newer schema and a
  * foreign database are refused with what to do. */
 #include <inttypes.h>
+#include <string.h>
 
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 bool schema_check(struct db *db, const char *path, int64_t *out_version, struct err *err)
@@ -39,6 +40,27 @@ bool schema_check(struct db *db, const char *path, int64_t *out_version, struct 
     return true;
 }
 
+bool schema_ours(struct db *db, const char *path, struct err *err)
+{
+    int64_t version = 0;
+    if (!schema_check(db, path, &version, err))
+        return false;
+    return version == SQL_SCHEMA_VERSION ||
+           err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path,
+               (int)version, SQL_SCHEMA_VERSION);
+}
+
+bool db_open_read(struct db *db, const char *dir, unsigned users, struct err *err)
+{
+    char path[FILES_PATH_MAX];
+    if (!path_join(path, dir, "weir.db", err))
+        return false;
+    if (!file_exists(path))
+        return err_set(err, ERR_not_found, "there is no store at %s", path);
+    return db_connect(db, path, SQLITE_OPEN_READONLY, err) && schema_ours(db, path, err) &&
+           db_exec(db, SQL_pragma_reader, err) && db_prepare(db, users, err);
+}
+
 /* A migration's last statements write the new version (tools/embed_sql). */
 bool schema_migrate(struct db *db, int64_t version, struct err *err)
 {
@@ -65,9 +87,9 @@ bool integrity_check(struct db *db, enum sql_id id, struct err *err)
         sqlite3_finalize(stmt);
         return false;
     }
-    struct str word = column_view(stmt, 0);
-    bool ok = str_eqz(word, "ok") || err_set(err, ERR_corrupt, "the database's own check says: %.*s",
-                                         (int)(word.len < 200 ? word.len : 200), word.ptr);
+    const char *word = (const char *)sqlite3_column_text(stmt, 0);
+    bool ok = (word && strcmp(word, "ok") == 0) ||
+              err_set(err, ERR_corrupt, "the database's own check says: %.200s", word ? word : "");
     sqlite3_finalize(stmt);
     return ok;
 }

@@ -37,6 +37,9 @@ struct reader *sqlite_reader_open(const char *dir, struct err *err);
 
 /* schema_check: what kind of file this is. *out_version 0: empty. Refuses a foreign one and a newer schema. */
 bool schema_check(struct db *db, const char *path, int64_t *out_version, struct err *err);
+bool schema_ours(struct db *db, const char *path, struct err *err); /* checked, and the one that we write */
+/* db_open_read: the store in a directory, to be read; db_close also when it failed. users: SQL_FOR_ bits */
+bool db_open_read(struct db *db, const char *dir, unsigned users, struct err *err);
 bool schema_migrate(struct db *db, int64_t version, struct err *err);
 
 /* turn.c */

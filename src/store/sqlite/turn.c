@@ -1,15 +1,14 @@
 /* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction with one fsync.
  *
- * Owns the order of the statements (that of struct changes, head last; what is removed from ready, hold and unique_key
- * goes before what is added, so that a row can be given back and taken again in one turn) and the chain of turns. True
- * from commit means durable. When a statement or the commit fails, the transaction is rolled back and err says which
- * statement, in SQLite's words: disk_full (nothing changed, the store goes on), outcome_unknown (an I/O error: the
- * record may or may not be on disk), corrupt, internal (a row contradicts another: our bug). */
+ * Owns the order of the statements (that of struct changes, head last; what is removed from ready, hold, unique_key
+ * and changeset_file goes before what is added, so that a row can be given back and taken again in one turn) and the
+ * chain of turns. True from commit means durable. When a statement or the commit fails, the transaction is rolled back
+ * and err says which statement, in SQLite's words: disk_full (nothing changed, the store goes on), outcome_unknown (an
+ * I/O error: the record may or may not be on disk), corrupt, internal (a row contradicts another: our bug). */
 #include <string.h>
 
 #include "base/plant.h"
-#include "store/sqlite/archives.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 bool sqlite_begin(struct store *store, struct err *err)
@@ -92,6 +91,9 @@ ROWS_WRITER(revision, revision, *, &)
 ROWS_WRITER(latest, latest, *, &)
 ROWS_WRITER(schedule, schedule, *, &)
 ROW_WRITER(schedule_delete, schedule, schedule, ROW_PUT_KEY)
+ROWS_WRITER(changeset, changeset, **, )
+ROWS_WRITER(changeset_file, changeset_file, *, &)
+ROW_WRITER(changeset_file_delete, changeset_file, changeset_file, ROW_PUT_KEY)
 ROW_WRITER(write_clock, clock, wall_known, ROW_PUT)
 
 static bool ids_write(struct sqlite_store *self, enum sql_id id, const int64_t *ids, size_t n, struct err *err)
@@ -249,6 +251,17 @@ static bool archives_write(struct sqlite_store *self, const struct changes *c, s
            (!c->clock || write_clock(self, SQL_clock_put, c->clock, err));
 }
 
+static bool changesets_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+{
+    if (!writes_changeset(self, SQL_changeset_put, c->changesets.at, c->changesets.n, err))
+        return false;
+    for (size_t i = 0; i < c->changeset_files_remove.n; i++)
+        if (!changeset_file_delete(self, SQL_changeset_file_delete, &c->changeset_files_remove.at[i], err))
+            return false;
+    return writes_changeset_file(
+        self, SQL_changeset_file_insert, c->changeset_files_add.at, c->changeset_files_add.n, err);
+}
+
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn,
     int64_t first_seq, int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES],
     struct err *err)
@@ -301,6 +314,7 @@ static bool (*const writes[])(struct sqlite_store *self, const struct changes *c
     uniques_write,
     site_write,
     archives_write,
+    changesets_write,
 };
 
 static bool changes_write(

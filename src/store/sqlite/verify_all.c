@@ -13,13 +13,14 @@
 #include "store/cells.h"
 #include "store/logs/file.h"
 #include "store/sqlite/check.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 #include "store/sqlite/sqlite.h"
 
 enum { READ_BYTES = 1 << 20 };
 
 struct place {
     struct db db;
+    struct sql sql;
     const char *data_dir;
     struct seek_reader seek;
     struct buf room;
@@ -42,45 +43,6 @@ bool sqlite_verify_database(const char *dir, const struct verify_wish *wish, str
     else if (ok)
         snprintf(out->database, sizeof out->database, "ok: SQLite's integrity check");
     return ok;
-}
-
-static bool place_logs(
-    void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
-{
-    struct db *db = &((struct place *)owner)->db;
-    enum db_step step;
-    *out_n = 0;
-    BIND_NUMBERS(db->stmts[SQL_logs_after], task, grant, (int64_t)max);
-    while ((step = db_next(db, SQL_logs_after, err)) == DB_ROW) {
-        struct cells c = cells_of(db, SQL_logs_after);
-        struct task row = { 0 };
-        struct verify_log *log = &out[(*out_n)++];
-        *log = (struct verify_log){ .task = next_i64(&c) };
-        log->grant = next_i64(&c);
-        log->number = next_i64(&c);
-        log->bytes = next_i64(&c);
-        log->pruned =
-            task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
-        log->seal.bytes = next_i64(&c);
-        (void)row_bytes(next_view(&c), log->seal.hash, LOG_HASH_BYTES); /* none: it has no hash yet */
-    }
-    return step == DB_DONE;
-}
-
-static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max,
-    size_t *out_n, struct err *err)
-{
-    struct db *db = &((struct place *)owner)->db;
-    enum db_step step;
-    *out_n = 0;
-    BIND_NUMBERS(db->stmts[SQL_kept_after], task, (int64_t)max);
-    while ((step = db_next(db, SQL_kept_after, err)) == DB_ROW) {
-        struct cells c = cells_of(db, SQL_kept_after);
-        struct verify_files *files = &out[(*out_n)++];
-        files->task = next_i64(&c);
-        files->list = next_text(&c, arena);
-    }
-    return step == DB_DONE;
 }
 
 static int log_file_open(const char *data_dir, int64_t task, int64_t grant, bool packed, struct err *err)
@@ -118,7 +80,7 @@ static bool place_log(
     void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
 {
     struct place *p = owner;
-    sqlite3_stmt *stmt = p->db.stmts[SQL_log_tail_end];
+    struct query q;
     int64_t end = 0;
     bool ok = true;
     *out = (struct log_seal){ 0 };
@@ -137,17 +99,12 @@ static bool place_log(
     *out_bytes = out->bytes;
     if (!ok || err->code)
         return false;
-    bind_i64(stmt, 1, log->task);
-    bind_i64(stmt, 2, log->grant);
-    enum db_step step = db_next(&p->db, SQL_log_tail_end, err);
-    if (step == DB_ROW) {
-        struct cells c = cells_of(&p->db, SQL_log_tail_end);
-        end = next_i64(&c);
-        db_reset(&p->db, SQL_log_tail_end);
-    }
+    if (!ASK(&q, &p->sql, SQL_log_tail_end, err, NUM(log->task), NUM(log->grant)) ||
+        !query_numbers(&q, (int64_t *[]){ &end }, 1, NULL, err))
+        return false;
     if (end > *out_bytes)
         *out_bytes = end;
-    return step != DB_ERROR;
+    return true;
 }
 
 static bool place_file(void *owner, const char *hex, int64_t *out_bytes, char out_hex[BLOB_HEX + 1], struct err *err)
@@ -180,14 +137,10 @@ bool sqlite_verify_bytes(
     const char *dir, const char *data_dir, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct place p = { .data_dir = data_dir };
-    char path[FILES_PATH_MAX];
-    const struct bytes_source source = {
-        .owner = &p, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file
-    };
+    p.sql = db_sql(&p.db);
+    const struct bytes_source source = { .sql = p.sql, .owner = &p, .log = place_log, .file = place_file };
     buf_init(&p.room, 2 * READ_BYTES);
-    bool ok = path_join(path, dir, "weir.db", err) && db_connect(&p.db, path, SQLITE_OPEN_READONLY, err) &&
-              db_exec(&p.db, SQL_pragma_reader, err) && db_prepare(&p.db, SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
-              bytes_verify(&source, wish, out, err);
+    bool ok = db_open_read(&p.db, dir, SQL_FOR_READER | SQL_FOR_VERIFIER, err) && bytes_verify(&source, wish, out, err);
     db_close(&p.db);
     seek_reader_release(&p.seek);
     buf_release(&p.room);

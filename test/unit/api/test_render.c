@@ -84,7 +84,7 @@ static void test_task(void **state)
         .n_needs = 3,
         .outputs = STR("{\"v\":\"1\"}") };
     begin(&f);
-    render_task(&f.api, &f.json, &view, STR("{\"command\":[\"x\"]}"));
+    render_task(&f.api, &f.json, &view, STR("{\"command\":[\"x\"]}"), false);
     end(&f, "{\"id\":7,\"key\":{\"queue\":\"q\",\"name\":\"build\"},\"state\":\"D\",\"word\":\"done\",\"outcome\":"
             "\"done\",\"priority\":0,"
             "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":\"2026-01-01T00:00:00.001Z\",\"started\":\"2026-01-"
@@ -119,7 +119,7 @@ static void test_archive_task(void **state)
     view.task.unique = STR("u");
     view.task.finished = view.task.started = view.task.ready = 0;
     begin(&f);
-    render_task(&f.api, &f.json, &view, (struct str){ 0 });
+    render_task(&f.api, &f.json, &view, (struct str){ 0 }, false);
     end(&f, "{\"id\":7,\"key\":{\"archive\":\"arch\",\"rev\":12,\"name\":\"build\",\"variant\":\"os=a\"},\"state\":"
             "\"X\",\"word\":"
             "\"executing\",\"ending\":\"T\","
@@ -150,8 +150,8 @@ static void test_new_is_the_same(void **state)
         struct task_def def = { .queue = STR("q.1-x"), .name = STR("build") };
         struct task_view view = { .task = rows[i], .lane_name = STR("q.1-x"), .lane_kind = LANE_QUEUE };
         begin(&f);
-        render_task(&f.api, &f.json, &view, (struct str){ 0 });
-        render_task(&f.api, &f.json, &view, (struct str){ 0 }); /* twice: the comma between them counts too */
+        render_task(&f.api, &f.json, &view, (struct str){ 0 }, false);
+        render_task(&f.api, &f.json, &view, (struct str){ 0 }, false); /* twice: the comma between them counts too */
         char *wanted = strndup(f.out.ptr, f.out.len);
         buf_reset(&f.out);
         f.json = json_to(&f.out);

@@ -167,8 +167,7 @@ static void keys_and_spans(void **state)
     } keys[] = {
         { "{\"id\": 7, \"key\": {\"queue\": \"builds\", \"name\": \"a\"}}", "builds:7" },
         { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\"}}", "docs@12:pdf" },
-        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": {\"os\": \"a\", "
-          "\"cc\": \"b\"}}}",
+        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": \"os=a,cc=b\"}}",
             "docs@12:pdf[os=a,cc=b]" },
         { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": \"os=a\", "
           "\"run\": 2}}",

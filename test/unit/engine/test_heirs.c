@@ -209,6 +209,109 @@ static void test_a_retry_before_all_have_taken_over(void **state)
     }
 }
 
+/* One turn that cancels them all, in this order. */
+static void cancel_all(struct rig *rig, const int64_t *ids, size_t n)
+{
+    struct command *commands[4];
+    assert_true(n <= 4);
+    for (size_t i = 0; i < n; i++) {
+        commands[i] = rig_new(rig, CMD_CANCEL);
+        commands[i]->in.task.task = ids[i];
+        commands[i]->actor = (struct actor){ STR("admin"), STR("default") };
+    }
+    rig_turn(rig, commands, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(commands[i]->err.code, ERR_none);
+}
+
+/* Of a chain for the lock the second is stopped while a shared one stands between it and the fourth, which has ended
+ * and has told nobody behind it: who comes after the fourth comes after the shared one before the second, too. */
+static void test_past_an_ended_one_behind_a_shared_one(void **state)
+{
+    (void)state;
+    RIG(rig, 1);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    post(&rig, lane, 1, 0, SHARED("r"), "r");
+    turns(&rig, 4);
+    struct fence reads = rig_granted(rig_poll(&rig, e, 9));
+    int64_t second = post(&rig, lane, 2, 0, ALONE("w"), "w"), third = post(&rig, lane, 3, 0, SHARED("r"), "r");
+    int64_t fourth = post(&rig, lane, 4, 0, ALONE("w") "- {name: x, depends: [w], command: 'true'}\n", "w");
+    int64_t fifth = post(&rig, lane, 5, 0, ALONE("w"), "w");
+    int64_t other = ENQUEUE(&rig, "o at=99999999999999", "p depends=0");
+    turns(&rig, 8);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, fourth), ERR_none); /* a batch is one: x is told */
+    /* p is told, and the third; the fifth is in the next turn */
+    cancel_all(&rig, (const int64_t[]){ other, second }, 2);
+    assert_true(rig_task(&rig, fourth).holds != 0);
+    turns(&rig, 8);
+    struct fence shares = rig_granted(rig_poll(&rig, e, 9));
+    assert_int_equal(shares.task, third);
+    assert_int_equal(rig_finish(&rig, shares, 0, -1), ERR_none);
+    turns(&rig, 8);
+    assert_int_equal(rig_state(&rig, fifth), 'S');
+    assert_int_equal(rig_finish(&rig, reads, 0, -1), ERR_none);
+    turns(&rig, 8);
+    assert_int_equal(rig_state(&rig, fifth), 'P');
+}
+
+/* The second is stopped and can tell nobody in its turn; in the next one so is the third, and then both tell: who comes
+ * after the third comes after the first. */
+static void test_told_of_an_end_after_its_own_in_one_turn(void **state)
+{
+    (void)state;
+    RIG(rig, 2);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    post(&rig, lane, 1, 0, ALONE("w"), "w");
+    turns(&rig, 4);
+    struct fence runs = rig_granted(rig_poll(&rig, e, 9));
+    int64_t second = post(&rig, lane, 2, 0, ALONE("w"), "w"), third = post(&rig, lane, 3, 0, ALONE("w"), "w");
+    int64_t fourth = post(&rig, lane, 4, 0, ALONE("w"), "w");
+    int64_t other = ENQUEUE(&rig, "o at=99999999999999", "p depends=0", "q depends=0");
+    int64_t another = ENQUEUE(&rig, "o at=99999999999999", "p depends=0", "q depends=0");
+    turns(&rig, 8);
+    cancel_all(&rig, (const int64_t[]){ other, second }, 2); /* a batch is two: the first has used it up */
+    cancel_all(&rig, (const int64_t[]){ another, third }, 2);
+    turns(&rig, 8);
+    assert_int_equal(rig_state(&rig, fourth), 'S');
+    assert_int_equal(rig_finish(&rig, runs, 0, -1), ERR_none);
+    turns(&rig, 8);
+    assert_int_equal(rig_state(&rig, fourth), 'P');
+}
+
+/* A task is retried while a stopped one of its archive hasn't told all. One that isn't told ends by it, and has more
+ * behind it than a turn may tell: the retried task must not be put behind a task that waits for it. */
+static void test_a_retry_before_those_that_end_by_it_have_handed_on(void **state)
+{
+    (void)state;
+    RIG(rig, 1);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    int64_t again = post(&rig, lane, 1, 0, SHARED("r") SHARED("s") ALONE("w"), "r");
+    turns(&rig, 8);
+    struct command *poll = rig_poll(&rig, e, 9);
+    assert_int_equal(poll->out.poll.n_grants, 2);
+    struct fence runs[2] = { poll->out.poll.grants[0].fence, poll->out.poll.grants[1].fence };
+    int64_t stopped = post(&rig, lane, 2, 0,
+        ALONE("a") "- {name: x, depends: [a], command: 'true'}\n"
+                   "- {name: b, depends: [a], lock: shared, command: 'true'}\n"
+                   "- {name: y, depends: [b], command: 'true'}\n",
+        "a");
+    int64_t last = post(&rig, lane, 3, 0, ALONE("c"), "c");
+    turns(&rig, 8);
+    assert_int_equal(runs[0].task, again);
+    assert_int_equal(rig_finish(&rig, runs[0], 100, -1), ERR_none);
+    turns(&rig, 8);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, stopped), ERR_none); /* x is told, b isn't */
+    assert_int_equal(rig_order(&rig, CMD_RETRY, again), ERR_none);
+    turns(&rig, 8);
+    assert_int_equal(rig_finish(&rig, runs[1], 0, -1), ERR_none);
+    for (int i = 0; i < 3; i++) { /* r, w, c */
+        turns(&rig, 8);
+        assert_int_equal(rig_finish(&rig, rig_granted(rig_poll(&rig, e, 9)), 0, -1), ERR_none);
+    }
+    turns(&rig, 8);
+    assert_int_equal(rig_state(&rig, last), 'D');
+}
+
 static void by_cancels(
     struct rig *rig, struct scene *s) /* n that cancel one that was to cancel another; runs.task: that one */
 {
@@ -388,6 +491,9 @@ int main(void)
         cmocka_unit_test(test_two_in_a_row_are_stopped),
         cmocka_unit_test(test_behind_those_that_share),
         cmocka_unit_test(test_a_retry_before_all_have_taken_over),
+        cmocka_unit_test(test_past_an_ended_one_behind_a_shared_one),
+        cmocka_unit_test(test_told_of_an_end_after_its_own_in_one_turn),
+        cmocka_unit_test(test_a_retry_before_those_that_end_by_it_have_handed_on),
         cmocka_unit_test(test_what_was_to_be_cancelled_is),
         cmocka_unit_test(test_no_turn_grows_with_those_who_take_over),
         cmocka_unit_test(test_very_many_are_superseded_in_batches),

@@ -361,6 +361,56 @@ static void test_a_retried_task_keeps_its_lock_when_its_waiter_is_stopped(void *
     expect(&t, "1:a=X 2:a=T 3:d=S");
 }
 
+#define ALONE_IN_A_ROW \
+    "- {name: a, lock: exclusive, retry: {attempts: 1}, depends: [{task: PREV, on: success}]," RUNS
+#define ALONE "- {name: w, lock: exclusive," RUNS
+
+/* A retry takes along a chain of tasks that have the lock alone: they queue behind who has it now, one after the other,
+ * and who comes later is behind the last of them. */
+static void test_a_chain_that_is_taken_along_queues_for_the_lock(void **state)
+{
+    (void)state;
+    TALE(t);
+    post(&t, 1, ALONE_IN_A_ROW);
+    start(&t);
+    for (int64_t rev = 2; rev <= 4; rev++)
+        post(&t, rev, ALONE_IN_A_ROW);
+    finish(&t, 1, "a", 1);
+    expect(&t, "1:a=F 2:a=F 3:a=F 4:a=F");
+    post(&t, 5, ALONE);
+    start(&t);
+    retry(&t, 1, "a");
+    post(&t, 6, ALONE);
+    expect(&t, "5:w=X 1:a=S 2:a=S 3:a=S 4:a=S 6:w=S");
+    finish(&t, 5, "w", 0);
+    for (int64_t rev = 1; rev <= 4; rev++) {
+        assert_int_equal(rig_state(&t.rig, id_of(&t, rev, "a")), 'P');
+        expect(&t, "6:w=S");
+        start(&t);
+        finish(&t, rev, "a", 0);
+    }
+    expect(&t, "6:w=P");
+}
+
+/* The same by a late result: the task that it is of has no place in the queue, so the next one finds its own. */
+static void test_a_chain_behind_a_late_result_queues_for_the_lock(void **state)
+{
+    (void)state;
+    TALE(t);
+    post(&t, 1, ALONE_IN_A_ROW);
+    start(&t);
+    for (int64_t rev = 2; rev <= 3; rev++)
+        post(&t, rev, ALONE_IN_A_ROW);
+    rig_pass(&t.rig, 3100);
+    expect(&t, "1:a=F 2:a=F 3:a=F");
+    post(&t, 4, ALONE);
+    start(&t);
+    finish(&t, 1, "a", 0);
+    expect(&t, "1:a=D 2:a=S 3:a=S 4:w=X");
+    finish(&t, 4, "w", 0);
+    expect(&t, "2:a=P 3:a=S");
+}
+
 /* Two shared locks behind each exclusive one: the ways from the last to the first double with each revision. */
 static void test_a_retry_behind_many_shared_locks_closes_no_circle(void **state)
 {
@@ -674,6 +724,8 @@ int main(void)
         cmocka_unit_test(test_an_exclusive_lock_behind_shared_ones_waits_for_those_before_a_stopped_one),
         cmocka_unit_test(test_an_exclusive_lock_stopped_behind_a_gap_opens_it_for_nobody),
         cmocka_unit_test(test_locks_go_on_behind_a_task_that_isnt_made),
+        cmocka_unit_test(test_a_chain_that_is_taken_along_queues_for_the_lock),
+        cmocka_unit_test(test_a_chain_behind_a_late_result_queues_for_the_lock),
         cmocka_unit_test(test_a_retry_behind_many_shared_locks_closes_no_circle),
         cmocka_unit_test(test_a_retried_task_keeps_its_lock_when_the_way_to_it_is_cut),
         cmocka_unit_test(test_a_retried_task_keeps_its_lock_when_its_waiter_is_stopped),

@@ -619,6 +619,33 @@ static void test_waiters_keep_their_order_over_two_servers(void **state)
     pair_close(&pair);
 }
 
+/* a has known the key's slot as empty for nearly two leases when b uses it and c empties it. a follows both at once: it
+ * must not remove the row before b has seen it empty, or the key is taken for ever at b. */
+static void test_a_slot_emptied_elsewhere_is_not_removed_at_once(void **state)
+{
+    struct pair pair;
+    struct rig c = { .name = "c" };
+    (void)state;
+    pair_open(&pair);
+    rig_join(&c, &pair.a);
+    struct rig *rigs[] = { &pair.a, &pair.b, &c };
+    int64_t e = rig_executor(&pair.a, "e", NULL);
+    rig_order(&pair.a, CMD_CANCEL, ENQUEUE(&pair.a, "first conc=k"));
+    for (int i = 0; i < 11; i++) { /* a lease is 3 s */
+        for (size_t k = 0; k < 3; k++)
+            rig_pass(rigs[k], 500);
+        rig_poll(&pair.a, e, 0);
+    }
+    assert_int_equal(rig_database_ask(pair.url, "SELECT count(*) FROM slot"), 1);
+    int64_t task = ENQUEUE(&pair.b, "second conc=k");
+    assert_int_equal(rig_state(&pair.b, task), 'P');
+    assert_int_equal(rig_order(&c, CMD_CANCEL, task), ERR_none);
+    rig_pass(&pair.a, 1000);
+    assert_int_equal(rig_state(&pair.b, ENQUEUE(&pair.b, "third conc=k")), 'P');
+    rig_close(&c);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -644,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
         cmocka_unit_test(test_who_never_came_back_is_lost_in_its_row_too),
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
+        cmocka_unit_test(test_a_slot_emptied_elsewhere_is_not_removed_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <arpa/inet.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -26,6 +28,8 @@ static size_t bed_limit(struct str method, struct str path, void *owner)
 {
     (void)method;
     (void)owner;
+    if (str_eqz(path, "/store"))
+        return BED_FILE_MAX;
     return str_eq(path, STR("/nobody")) ? 0 : BED_BODY_MAX;
 }
 
@@ -55,6 +59,35 @@ static void bed_hold(struct bed *bed, struct http_request *request)
     request->user = bed;
     bed->held[bed->n_held++] = request;
     atomic_fetch_add(&bed->parked, 1);
+}
+
+static void serve_store(struct bed *bed, struct http_request *request)
+{
+    (void)bed;
+    char text[64], piece[4096];
+    uint64_t bytes = 0, sum = 0;
+    ssize_t n;
+    assert_true(request->body_fd >= 0 && request->body.len == 0);
+    assert_int_equal(lseek(request->body_fd, 0, SEEK_SET), 0);
+    while ((n = read(request->body_fd, piece, sizeof piece)) > 0)
+        for (ssize_t i = 0; i < n; i++, bytes++)
+            sum = sum * 31 + (unsigned char)piece[i];
+    assert_int_equal(bytes, request->body_bytes);
+    snprintf(text, sizeof text, "%llu %llu", (unsigned long long)bytes, (unsigned long long)sum);
+    http_answer(request, 200, "text/plain", str_of(text), NULL);
+}
+
+static bool bed_file(struct http_request *request, void *owner, int *out_fd, struct err *err)
+{
+    (void)owner;
+    if (!str_eqz(request->path, "/store"))
+        return true;
+    if (str_eqz(request->query, "refused"))
+        return err_set(err, ERR_forbidden, "not you");
+    *out_fd =
+        str_eqz(request->query, "full") ? open("/dev/full", O_WRONLY | O_CLOEXEC) : memfd_create("body", MFD_CLOEXEC);
+    assert_true(*out_fd >= 0);
+    return true;
 }
 
 static void serve_echo(struct bed *bed, struct http_request *request)
@@ -179,6 +212,7 @@ static const struct {
 } routes[] = {
     { "/hello", serve_hello },
     { "/echo", serve_echo },
+    { "/store", serve_store },
     { "/target", serve_target },
     { "/peer", serve_peer },
     { "/large", serve_large },
@@ -245,6 +279,7 @@ void bed_open_tls(struct bed *bed, unsigned connections_max, unsigned idle_timeo
         .idle_timeout_s = idle_timeout_s,
         .write_timeout_s = idle_timeout_s,
         .body_limit = bed_limit,
+        .body_file = bed_file,
         .serve = bed_serve,
         .owner = bed,
         .tls = tls,

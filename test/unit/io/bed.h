@@ -13,7 +13,7 @@
 
 #include "io/http.h"
 
-enum { BED_BODY_MAX = 100 * 1000, BED_HELD_MAX = 4096 };
+enum { BED_BODY_MAX = 100 * 1000, BED_HELD_MAX = 4096, BED_FILE_MAX = 256 << 20 };
 
 struct bed {
     struct loop *loop;
@@ -39,6 +39,9 @@ struct bed {
  * /lines?n=N       a stream of N lines that ends
  * /flood?n=N       a stream of N blocks of 64 KiB, a block when the one before is drained
  * /follow          a stream: "tick\n" for each bed_say, ended by bed_finish
+ * /store           its body goes to a file: "BYTES SUM", and up to BED_FILE_MAX bytes are taken
+ * /store?refused   refused before the body is read
+ * /store?full      the file system is full
  * /burst?n=N       like /follow, with N blocks of 64 KiB at once
  */
 /* which is also the time to read an answer */

@@ -460,6 +460,25 @@ static void tail_add(const struct bed *bed, int64_t task, size_t n, bool sealed)
     assert_int_equal(chmod(path, sealed ? 0400 : 0600), 0);
 }
 
+/* An attempt that was given up: how long its log is, in the same queue; it stays open, and has no mark of a seal. */
+static void test_lost(void **state)
+{
+    (void)state;
+    struct bed bed;
+    struct log_sealed got[2];
+    bed_open(&bed);
+    bed_append_ok(bed.logs, 1, 0, 300);
+    logs_lost(bed.logs, 1, BED_GRANT);
+    assert_int_equal(logs_sealed(bed.logs, got, 2), 1);
+    assert_true(got[0].lost);
+    assert_int_equal(got[0].seal.task, 1);
+    assert_int_equal(got[0].seal.bytes, 300);
+    assert_false(logs_noted(bed.logs, got, 1));
+    bed_append_ok(bed.logs, 1, 300, 50);
+    bed_expect_all(bed.logs, 1, 350);
+    bed_close(&bed);
+}
+
 /* What follows the durable part of a live log after a power cut isn't the log; in the same boot it is. */
 static void test_power_cut(void **state)
 {
@@ -614,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_seals),
+        cmocka_unit_test(test_lost),
         cmocka_unit_test(test_power_cut),
         cmocka_unit_test(test_power_cut_after_the_end),
         cmocka_unit_test(test_power_cut_unmarked),

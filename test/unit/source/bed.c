@@ -1,6 +1,10 @@
 #include "bed.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -200,4 +204,46 @@ uint64_t now_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+pid_t svnserve_start(int *port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)*port)
+    };
+    if (*port == 0) {
+        socklen_t len = sizeof address;
+        int probe = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(bind(probe, (struct sockaddr *)&address, sizeof address), 0);
+        assert_int_equal(getsockname(probe, (struct sockaddr *)&address, &len), 0);
+        *port = ntohs(address.sin_port);
+        close(probe);
+    }
+    char port_text[16];
+    snprintf(port_text, sizeof port_text, "%d", *port);
+    fflush(NULL);
+    pid_t server = fork();
+    if (server == 0) {
+        execlp("svnserve", "svnserve", "-d", "--foreground", "--threads", "--listen-host", "127.0.0.1", "--listen-port",
+            port_text, "-r", bed, (char *)NULL);
+        _exit(127);
+    }
+    uint64_t deadline = now_us() + 20 * 1000000u;
+    for (;;) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        bool up = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+        if (up)
+            return server;
+        assert_true(now_us() < deadline);
+        poll(NULL, 0, 10);
+    }
+}
+
+void svnserve_end(pid_t server)
+{
+    if (server <= 0)
+        return;
+    kill(server, SIGTERM);
+    waitpid(server, NULL, 0);
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "base/arena.h"
 #include "source/source.h"
@@ -49,5 +50,9 @@ void export_changed_to(struct source *source, struct source_ident from, struct s
 bool trees_equal(const char *a, const char *b); /* names, kinds, exec bits, links, bytes */
 
 uint64_t now_us(void);
+
+/* svnserve_start: serves the bed on *port, or on a free one, which it sets; returns when it answers. */
+pid_t svnserve_start(int *port);
+void svnserve_end(pid_t server); /* 0: nothing */
 
 #endif

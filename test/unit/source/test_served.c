@@ -14,47 +14,14 @@ static struct arena arena;
 static pid_t server;
 static int port;
 
-/* server_start: on `port`, or a free one; waits until it answers. */
 static void server_start(void)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)
-    };
-    if (port == 0) {
-        socklen_t len = sizeof address;
-        int probe = socket(AF_INET, SOCK_STREAM, 0);
-        assert_int_equal(bind(probe, (struct sockaddr *)&address, sizeof address), 0);
-        assert_int_equal(getsockname(probe, (struct sockaddr *)&address, &len), 0);
-        port = ntohs(address.sin_port);
-        close(probe);
-    }
-    char port_text[16];
-    snprintf(port_text, sizeof port_text, "%d", port);
-    fflush(NULL);
-    server = fork();
-    if (server == 0) {
-        execlp("svnserve", "svnserve", "-d", "--foreground", "--threads", "--listen-host", "127.0.0.1", "--listen-port",
-            port_text, "-r", bed, (char *)NULL);
-        _exit(127);
-    }
-    uint64_t deadline = now_us() + 20 * 1000000u;
-    for (;;) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        bool up = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-        if (up)
-            return;
-        assert_true(now_us() < deadline);
-        poll(NULL, 0, 10);
-    }
+    server = svnserve_start(&port);
 }
 
 static void server_end(void)
 {
-    if (server <= 0)
-        return;
-    kill(server, SIGTERM);
-    waitpid(server, NULL, 0);
+    svnserve_end(server);
     server = 0;
 }
 

@@ -29,7 +29,8 @@ static void plans_collect(struct buf *out)
     MUST(&w, db_exec(&sqlite_of(w.store)->db, SQL_backup_log_create, &w.err)); /* what a backup has besides */
     MUST(&w, db_exec(&sqlite_of(w.store)->db, SQL_backup_blob_create, &w.err));
     for (int id = 0; id < SQL_COUNT; id++)
-        if (!(sql_texts[id].users & (SQL_FOR_EXEC | SQL_FOR_COPY))) /* a copy reads whole tables */
+        if (sql_texts[id].text &&
+            !(sql_texts[id].users & (SQL_FOR_EXEC | SQL_FOR_COPY))) /* a copy reads whole tables */
             plan_add(sqlite_of(w.store)->db.conn, &sql_texts[id], out);
     world_release(&w);
 }

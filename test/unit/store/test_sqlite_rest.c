@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "store/sqlite/rows.h"
+#include "store/sqlite/query.h"
 
 static int64_t number_any(struct rng *rng)
 {

@@ -1,0 +1,2 @@
+-- Nothing: change sets (rows of 0027, lanes of kind 3, classes of kind 5, and what a turn lists of them in `tags`) are read since 27, and written since this step. A
+-- server that doesn't know them (26) is too far behind to be beside.
