@@ -110,7 +110,8 @@
 #define ANSWER_Key(X) \
     X(OPTIONAL, archive, TEXT, kind == LANE_ARCHIVE, lane_name, NONE) \
     X(OPTIONAL, rev, INTEGER, kind == LANE_ARCHIVE, task->rev, NONE) \
-    X(OPTIONAL, queue, TEXT, kind != LANE_ARCHIVE, lane_name, NONE) \
+    X(OPTIONAL, queue, TEXT, kind == LANE_QUEUE, lane_name, NONE) \
+    X(OPTIONAL, target, TEXT, kind == LANE_TARGET, target_name(lane_name), SAYS("of a change set, whose name is its CSID")) \
     X(FIELD, name, TEXT, task->name, NONE) \
     X(OPTIONAL, variant, TEXT, task->variant.len > 0, task->variant, NONE) \
     X(OPTIONAL, run, INTEGER, task->run > 0, task->run, NONE)
@@ -425,9 +426,8 @@
     X(UNDOCUMENTED, coordination, WORD, status.away, "away")
 
 #define ANSWER_Lane(X) \
-    X(FIELD, name, TEXT, lane->id == 0 ? STR("all") : lane->name, NONE) \
-    X(FIELD, kind, AS(WORD, "enum": ["queue", "archive", "all"]), \
-        lane->id == 0 ? "all" : lane->kind == LANE_ARCHIVE ? "archive" : "queue", NONE) \
+    X(FIELD, name, TEXT, lane->id == 0 ? STR("all") : target_name(lane->name), NONE) \
+    X(FIELD, kind, AS(WORD, "enum": ["queue", "archive", "target", "all"]), lane_kind_word(lane), NONE) \
     X(OPTIONAL, removed, BOOLEAN, removed, true, SAYS("an archive that was removed, with tasks that haven't ended")) \
     ANSWER_LaneState(X)
 /* what an archive has too */

@@ -369,9 +369,12 @@ static bool task_id_find(struct call *call, const struct key *key, int64_t *out_
     case KEY_TASK:
         return reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant,
             key->run, out_id, &call->err);
+    case KEY_CHANGESET:
+    case KEY_LANE:
+        return reader_changeset_find(call->api->config.reader, call->actor.tenant,
+            key->kind == KEY_LANE ? key->lane : key->name, out_id, &call->err);
     case KEY_NONE:
     case KEY_REVISION:
-    case KEY_LANE:
         break;
     }
     *out_id = 0;
@@ -392,10 +395,14 @@ bool call_task_id(struct call *call, int64_t *out_id)
     if (id <= 0) {
         bool whole = key.kind == KEY_REVISION || key.kind == KEY_LANE; /* a place with tasks in it, or nothing at all */
         return call_refuse(call, ERR_not_found, "there is no task %.*s%s", STR_ARG(arg),
-            whole ? ": a task is written ARCHIVE@REV:NAME, QUEUE:ID or as its id; weir list shows them" : "");
+            whole ? ": a task is written ARCHIVE@REV:NAME, QUEUE:ID or as its id, a change set as its CSID; weir list "
+                    "shows them"
+                  : "");
     }
     *out_id = id;
-    call->lane_wanted = key.kind == KEY_QUEUE_TASK ? key.lane : (struct str){ 0 };
+    call->lane_wanted = key.kind == KEY_QUEUE_TASK  ? key.lane
+                        : key.kind == KEY_CHANGESET ? str_fmt(&call->arena, TARGET_LANE "%.*s", STR_ARG(key.lane))
+                                                    : (struct str){ 0 };
     return true;
 }
 

@@ -343,6 +343,7 @@ bool task_row(struct api *api, struct arena *arena, int64_t task, struct task *o
 bool task_is_foreign(struct api *api, int64_t task, struct str tenant);              /* another tenant's, or nobody's */
 void json_holder(struct call *call, struct json *json, int64_t task); /* its key; of another tenant's: only that */
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task); /* the key as text, by lane */
+struct str target_name(struct str lane); /* of a target's lane, as people write it; others stay as they are */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
 struct str render_reason(struct api *api, const struct task *task); /* names what made it end so; in api->scratch */

@@ -72,7 +72,7 @@ bool job_token_check(struct call *call, struct fence fence)
     if (!found || newest != fence.grant || state != STATE_X || head.incarnation != fence.incarnation)
         return false; /* the job it was given to isn't running any more */
     call->job = fence.task;
-    call->actor.name = str_fmt(&call->arena, "task:%lld", (long long)fence.task);
+    call->actor.name = str_fmt(&call->arena, JOB_ACTOR "%lld", (long long)fence.task);
     call->actor.tenant = job_tenant(call, fence.task);
     if (call->actor.tenant.len == 0)
         return false;

@@ -12,6 +12,12 @@ void render_counts(struct json *json, const struct lane *lane)
     json_object_end(json);
 }
 
+static const char *lane_kind_word(const struct lane *lane)
+{
+    static const char *const words[] = { [LANE_QUEUE] = "queue", [LANE_ARCHIVE] = "archive", [LANE_TARGET] = "target" };
+    return lane->id == 0 ? "all" : words[lane->kind];
+}
+
 RENDERER(lane_render, Lane, struct json *json, const struct lane *lane, bool removed)
 
 /* lane_is_over: a removed archive whose tasks have all ended is history, and history has its own place. */

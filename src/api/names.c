@@ -21,7 +21,7 @@ static bool lane_is_settled(const struct lane *lane)
     int64_t tasks = 0;
     for (size_t i = 0; i < STATE_COUNT; i++)
         tasks += lane->counts[i];
-    return lane->kind == LANE_ARCHIVE || tasks > 0;
+    return lane->kind != LANE_QUEUE || tasks > 0;
 }
 
 static void lane_put(struct api *api, const struct lane *lane)
@@ -143,10 +143,23 @@ static void queue_key_add(struct buf *out, struct str lane, int64_t task)
     buf_add_i64(out, task);
 }
 
+static void changeset_key_add(struct buf *out, struct str lane, struct str csid)
+{
+    struct key key = { .kind = KEY_CHANGESET, .lane = target_name(lane), .name = csid };
+    key_format(out, &key);
+}
+
+struct str target_name(struct str lane)
+{
+    return str_starts(lane, STR(TARGET_LANE)) ? str_sub(lane, strlen(TARGET_LANE), lane.len) : lane;
+}
+
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task)
 {
     if (kind == LANE_ARCHIVE)
         archive_key_add(out, lane_name, task->rev, task->name, task->variant, task->run);
+    else if (kind == LANE_TARGET)
+        changeset_key_add(out, lane_name, task->name);
     else
         queue_key_add(out, lane_name, task->id);
 }
@@ -155,6 +168,8 @@ void key_add_view(struct buf *out, const struct edge_view *view)
 {
     if (view->rev > 0)
         archive_key_add(out, view->lane_name, view->rev, view->name, view->variant, view->run);
+    else if (str_starts(view->lane_name, STR(TARGET_LANE)))
+        changeset_key_add(out, view->lane_name, view->name);
     else
         queue_key_add(out, view->lane_name, view->id);
 }

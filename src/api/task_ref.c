@@ -60,14 +60,14 @@ static bool target_read(struct resolve *r, const struct doc_node *value, struct 
         out->id = key.id;
         return true;
     }
-    if (is_key && key.kind == KEY_TASK && r->body->find != NULL) {
+    if (str_eqz(name, "PREV") || str_starts(name, STR("PREV:")))
+        return err_item(r->err, ERR_invalid, path, "PREV means an earlier revision of an archive; a queue has none");
+    if (is_key && (key.kind == KEY_TASK || key.kind == KEY_CHANGESET) && r->body->find != NULL) {
         if (!r->body->find(r->body->owner, &key, &out->id, r->err))
             return false;
         return out->id > 0 ||
                err_item(r->err, ERR_unknown_task, path, "there is no task '%.*s'", STR_ARG(str_sub(name, 0, 200)));
     }
-    if (str_eqz(name, "PREV") || str_starts(name, STR("PREV:")))
-        return err_item(r->err, ERR_invalid, path, "PREV means an earlier revision of an archive; a queue has none");
     name_unknown(r, path, name);
     return false;
 }

@@ -67,12 +67,14 @@ struct posting {
     bool reads;            /* it names tasks that have to be looked up, and this is the loop */
 };
 
-static bool archive_task_find(void *owner, const struct key *key, int64_t *out_id, struct err *err)
+static bool named_task_find(void *owner, const struct key *key, int64_t *out_id, struct err *err)
 {
     const struct call *call = owner;
     struct posting *posting = call->state;
     *out_id = 0;
     posting->reads = call->api->read_threads != NULL;
+    if (!posting->reads && key->kind == KEY_CHANGESET)
+        return reader_changeset_find(call->api->config.reader, call->actor.tenant, key->name, out_id, err);
     return posting->reads || reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name,
                                  key->variant, key->run, out_id, err);
 }
@@ -83,7 +85,7 @@ bool serve_tasks_create(struct call *call)
         return false;
     struct posting *posting = ARENA_NEW(&call->arena, struct posting);
     struct task_body *body = &posting->body;
-    body->find = archive_task_find;
+    body->find = named_task_find;
     body->owner = call;
     call->state = posting;
     bool good = task_body_read(&call->arena, call->request->body, body, &call->err);

@@ -26,7 +26,9 @@ void hold_pause_explain(struct explain *x)
             continue;
         struct why_condition *c = explain_add(x, "pause", lane->paused_since);
         c->holder = lane->paused_by;
-        c->detail = str_fmt(x->arena, "%.*s is paused: %.*s", STR_ARG(lane->name), STR_ARG(lane->paused_reason));
-        c->remedy = str_fmt(x->arena, "weir resume %.*s", STR_ARG(lane->name));
+        struct str name =
+            lane->kind == LANE_TARGET ? str_sub(lane->name, sizeof TARGET_LANE - 1, lane->name.len) : lane->name;
+        c->detail = str_fmt(x->arena, "%.*s is paused: %.*s", STR_ARG(name), STR_ARG(lane->paused_reason));
+        c->remedy = str_fmt(x->arena, "weir resume %.*s", STR_ARG(name));
     }
 }

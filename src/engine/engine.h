@@ -63,6 +63,7 @@ enum duty_kind {
     DUTY_AND_LOCK_COUNT
 };
 
+#define JOB_ACTOR "task:" /* before a task's id: the actor is its job, by the job's own token */
 struct actor {
     struct str name;   /* "token:ci", "uid:0", "executor:node-a" */
     struct str tenant; /* "default" */

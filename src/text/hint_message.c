@@ -62,7 +62,7 @@ static bool cause_is_key(struct str cause)
     struct key key;
     struct err ignored = { 0 };
     return cause.len <= KEY_BYTES_MAX && key_parse(cause, &key, &ignored) &&
-           (key.kind == KEY_TASK || key.kind == KEY_QUEUE_TASK || key.kind == KEY_ID);
+           (key.kind == KEY_TASK || key.kind == KEY_QUEUE_TASK || key.kind == KEY_CHANGESET || key.kind == KEY_ID);
 }
 
 bool hint_message_parse(struct str bytes, struct hint_message *out)

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "text/changeset.h"
+
 static bool is_name_char(char c)
 {
     return char_is_alnum(c) || c == '.' || c == '_' || c == '-';
@@ -184,6 +186,11 @@ bool key_parse(struct str text, struct key *out, struct err *err)
             !number_parse(str_sub(head, (size_t)at + 1, head.len), "revision", 1, &key.rev, err) ||
             (colon >= 0 && !task_parse(tail, &key, err)))
             return false;
+    } else if (colon >= 0 && csid_check(tail, &(struct err){ 0 })) {
+        key.kind = KEY_CHANGESET;
+        key.name = tail;
+        if (!name_check(key.lane, "target", err))
+            return false;
     } else if (colon >= 0) {
         key.kind = KEY_QUEUE_TASK;
         if (!name_check(key.lane, "queue", err) || !number_parse(tail, "task id after ':'", 1, &key.id, err))
@@ -224,6 +231,11 @@ void key_format(struct buf *out, const struct key *key)
         buf_add_str(out, key->lane);
         buf_add_char(out, ':');
         buf_add_i64(out, key->id);
+        break;
+    case KEY_CHANGESET:
+        buf_add_str(out, key->lane);
+        buf_add_char(out, ':');
+        buf_add_str(out, key->name);
         break;
     case KEY_LANE:
         buf_add_str(out, key->lane);

@@ -3,6 +3,7 @@
  *   ARCHIVE@REV:NAME   ARCHIVE@REV:NAME[k=v,...]   ARCHIVE@REV:NAME#2   ARCHIVE@REV:NAME[k=v]#2     a task of a
  * revision QUEUE:ID                                                                                     a task of a
  * queue 42                                                                                           a task by its id
+ *   TARGET:CSID                                                                                  a change set
  *   ARCHIVE@REV                                                                                  a revision
  *   NAME                                                                                         an archive or a queue
  * (or `all`)
@@ -19,13 +20,13 @@
 #define VARIANT_BYTES_MAX 1000
 #define KEY_BYTES_MAX 1500
 
-enum key_kind { KEY_NONE, KEY_ID, KEY_TASK, KEY_QUEUE_TASK, KEY_REVISION, KEY_LANE };
+enum key_kind { KEY_NONE, KEY_ID, KEY_TASK, KEY_QUEUE_TASK, KEY_CHANGESET, KEY_REVISION, KEY_LANE };
 
 struct key {
     enum key_kind kind;
-    struct str lane;    /* archive or queue; empty for KEY_ID */
+    struct str lane;    /* archive, queue or target; empty for KEY_ID */
     int64_t rev;        /* KEY_TASK, KEY_REVISION */
-    struct str name;    /* KEY_TASK */
+    struct str name;    /* KEY_TASK; of KEY_CHANGESET the CSID */
     struct str variant; /* KEY_TASK: "os=a,cc=b", without the brackets; empty: none */
     int64_t run;        /* KEY_TASK: n of #n, from 2; 0: none */
     int64_t id;         /* KEY_ID, KEY_QUEUE_TASK */

@@ -2,7 +2,7 @@
 #include "fuzz.h"
 #include "text/key.h"
 
-#define SHAPES(X) X(id) X(task) X(variant) X(run) X(queue_task) X(revision) X(lane) X(refused) X(fence)
+#define SHAPES(X) X(id) X(task) X(variant) X(run) X(queue_task) X(changeset) X(revision) X(lane) X(refused) X(fence)
 FUZZ_SHAPES(SHAPES)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
@@ -20,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         SEEN_IF(variant, key.variant.len > 0);
         SEEN_IF(run, key.run > 0);
         SEEN_IF(queue_task, key.kind == KEY_QUEUE_TASK);
+        SEEN_IF(changeset, key.kind == KEY_CHANGESET);
         SEEN_IF(revision, key.kind == KEY_REVISION);
         SEEN_IF(lane, key.kind == KEY_LANE);
         key_format(&buf, &key);

@@ -96,7 +96,17 @@ static struct lane *target_lane_get(struct turn *turn, struct str tenant, struct
 {
     struct str name = target_lane_name(turn, target);
     struct lane *lane = cache_lane_find(turn, tenant, name);
-    return lane ? lane : cache_lane_make(turn, tenant, name, LANE_TARGET);
+    const struct lane *archive = cache_lane_find(turn, tenant, target);
+    if (lane)
+        return lane;
+    lane = cache_lane_make(turn, tenant, name, LANE_TARGET);
+    struct lane *row = slice_lane(turn->slice, lane->id);
+    if (archive && !turn->narrow.is) { /* `weir pause NAME` meant both */
+        row->paused_since = archive->paused_since;
+        row->paused_by = archive->paused_by;
+        row->paused_reason = archive->paused_reason;
+    }
+    return lane;
 }
 
 static struct node *changeset_make(struct turn *turn, struct command *command)

@@ -124,20 +124,13 @@ bool command_promote(struct turn *turn, struct command *command)
     return true;
 }
 
-bool command_lane_pause(struct turn *turn, struct command *command)
+/* lane_pause: one lane is paused or resumed, if it isn't so already. */
+static void lane_pause(struct turn *turn, struct command *command, int64_t id)
 {
-    struct str name = command->in.pause.lane;
-    struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
-    if (!known && command->in.pause.pause && !str_eqz(name, "all"))
-        /* paused before its first task, or before the archive is added */
-        known = cache_lane_get(turn, command->actor.tenant, name);
-    if (!known)
-        return turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
-    struct lane *lane = slice_lane(turn->slice, known->id);
+    struct lane *lane = slice_lane(turn->slice, id);
     bool pause = command->in.pause.pause;
-    command->status = 200;
     if (pause == (lane->paused_since != 0))
-        return true; /* no change */
+        return;
     lane->paused_since = pause ? turn->wall : 0;
     lane->paused_by = pause ? str_dup(&turn->engine->cache->arena, command->actor.name) : (struct str){ 0 };
     lane->paused_reason = pause ? str_dup(&turn->engine->cache->arena, command->in.pause.reason) : (struct str){ 0 };
@@ -146,13 +139,31 @@ bool command_lane_pause(struct turn *turn, struct command *command)
                                  .subject = lane->name,
                                  .actor = command->actor.name,
                                  .reason = command->in.pause.reason });
-    if (pause)
+    if (pause) {
         slots_pass(turn);
-    else
-        turn->engine->polls->left =
-            true; /* waiting polls must see tasks that were pending before the pause and weren't parked */
-    if (!pause)
-        *ARRAY_ADD(&turn->engine->arena, turn->engine->backlog->resuming) = lane->id;
+        return;
+    }
+    turn->engine->polls->left = true; /* waiting polls must see tasks that were pending before and weren't parked */
+    *ARRAY_ADD(&turn->engine->arena, turn->engine->backlog->resuming) = lane->id;
+}
+
+/* A name means the archive or queue, and the target of that name, too. */
+bool command_lane_pause(struct turn *turn, struct command *command)
+{
+    struct str name = command->in.pause.lane;
+    struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
+    const struct lane *target =
+        cache_lane_find(turn, command->actor.tenant, str_fmt(turn->arena, TARGET_LANE "%.*s", STR_ARG(name)));
+    if (!known && !target && command->in.pause.pause && !str_eqz(name, "all"))
+        /* paused before its first task, or before the archive is added */
+        known = cache_lane_get(turn, command->actor.tenant, name);
+    if (!known && !target)
+        return turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
+    command->status = 200;
+    if (known)
+        lane_pause(turn, command, known->id);
+    if (target)
+        lane_pause(turn, command, target->id);
     return true;
 }
 

@@ -7,6 +7,7 @@
  *
  * A revision that a job made has a cause and a depth: one that is too deep gets no tasks but COMMIT, so that jobs that
  * commit don't start each other without an end. */
+#include "core/changeset.h"
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
@@ -223,33 +224,55 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
 
 /* --- causes --- */
 
-/* Sets the task whose job made the revision, and the depth. `late`: the revision was stored before, so the job must
- * have run at that time. */
-static bool cause_find(struct turn *turn, const struct command *command, bool late, struct revision *row)
+/* key_task: the tenant's task that a key names; NULL: none, or the text is no key. */
+static struct node *key_task(struct turn *turn, struct str tenant, struct str text)
 {
     struct key key;
     struct err ignored = { 0 };
     struct store *store = turn->engine->store;
     int64_t id = 0, run;
-    if (!command->in.revision.cause.len || !key_parse(command->in.revision.cause, &key, &ignored))
-        return false;
+    if (!text.len || !key_parse(text, &key, &ignored))
+        return NULL;
     if (key.kind == KEY_ID || key.kind == KEY_QUEUE_TASK)
         id = key.id;
-    const struct lane *lane = key.kind == KEY_TASK ? cache_lane_find(turn, command->actor.tenant, key.lane) : NULL;
+    if (key.kind == KEY_CHANGESET && !store->ops->changeset_find(store, tenant, key.name, &id, turn->err))
+        turn->slice->failed = true;
+    const struct lane *lane = key.kind == KEY_TASK ? cache_lane_find(turn, tenant, key.lane) : NULL;
     if (lane && !store->ops->task_find(store, lane->id, key.rev, key.name, key.variant, key.run, &id, &run, turn->err))
         turn->slice->failed = true;
-    const struct node *node = id ? slice_find(turn->slice, id) : NULL;
-    if (!node || !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, command->actor.tenant))
+    struct node *node = id ? slice_find(turn->slice, id) : NULL;
+    return node && str_eq(slice_lane(turn->slice, node->row.lane)->tenant, tenant) ? node : NULL;
+}
+
+/* depth_after: of a revision that this task's job has made. A change set that a person has submitted begins at 0 */
+static int64_t depth_after(struct turn *turn, struct str tenant, struct node *node)
+{
+    const struct changeset *changeset = changeset_of(turn->slice, node);
+    if (changeset) {
+        node =
+            str_starts(changeset->submitter, STR(JOB_ACTOR))
+                ? key_task(turn, tenant, str_sub(changeset->submitter, sizeof JOB_ACTOR - 1, changeset->submitter.len))
+                : NULL;
+        if (!node)
+            return 0;
+    }
+    const struct revision *made_in = node->row.rev ? revision_find(turn, node->row.lane, node->row.rev) : NULL;
+    return made_in ? made_in->depth + 1 : 1;
+}
+
+/* Sets the task whose job made the revision, and the depth. `late`: the revision was stored before, so the job must
+ * have run at that time. */
+static bool cause_find(struct turn *turn, const struct command *command, bool late, struct revision *row)
+{
+    struct node *node = key_task(turn, command->actor.tenant, command->in.revision.cause);
+    if (!node)
         return false;
     bool ran = node->row.started > 0 && node->row.started <= row->noted &&
                (node->row.finished < node->row.started || node->row.finished + CAUSE_LATE_MS >= row->noted);
     if (late && !ran)
         return false;
-    row->cause = id;
-    row->depth = 1;
-    const struct revision *made_in = node->row.rev ? revision_find(turn, node->row.lane, node->row.rev) : NULL;
-    if (made_in)
-        row->depth = made_in->depth + 1;
+    row->cause = node->row.id;
+    row->depth = depth_after(turn, command->actor.tenant, node);
     return true;
 }
 

@@ -26,6 +26,8 @@ static void parses_keys(void **state)
         { "7@8:9", KEY_TASK, "7", 8, "9", "", 0, 0 },
         { "docs@7:COMMIT", KEY_TASK, "docs", 7, "COMMIT", "", 0, 0 },
         { "default:5", KEY_QUEUE_TASK, "default", 0, "", "", 0, 5 },
+        { "docs:CS-1.2", KEY_CHANGESET, "docs", 0, "CS-1.2", "", 0, 0 },
+        { "default:5a", KEY_CHANGESET, "default", 0, "5a", "", 0, 0 },
         { "docs@7", KEY_REVISION, "docs", 7, "", "", 0, 0 },
         { "docs", KEY_LANE, "docs", 0, "", "", 0, 0 },
         { "all", KEY_LANE, "all", 0, "", "", 0, 0 },
@@ -92,7 +94,8 @@ static void refuses_keys(void **state)
         { "docs@1:x[a=\xff]", "the text in the brackets isn't UTF-8" },
         { "docs@1:x[a=b]y", "'y' after the bracket isn't understood" },
         { "q:", "the task id after ':' is missing" },
-        { "q:x", "the task id after ':' 'x' isn't a number" },
+        { "q:x_y", "the task id after ':' 'x_y' isn't a number" },
+        { ":CS1", "the target name is empty" },
         { ":5", "the queue name is empty" },
         { "q:5:6", "the task id after ':' '5:6' isn't a number" },
     };
