@@ -4,8 +4,8 @@
  * process that is killed between leaves the file, and nobody can write the branch any more. So a process of weir
  * holds, while it swaps, also a lock of the kernel's on the repository's folder, which goes with the process: whoever
  * has that lock knows that no living process of weir made the file. If the file then names a commit of weir's that
- * would follow the branch's tip, or is empty and a minute old, it is removed. Weir's own is never empty: it is made with
- * its text (lock_make). Any other is somebody else's: a temporary failure that names the file.
+ * would follow the branch's tip, or is empty and a minute old, it is removed. Weir's own is never empty: it is made
+ * with its text (lock_make). Any other is somebody else's: a temporary failure that names the file.
  *
  * Fails with unavailable (locked), io, corrupt. */
 #include "source/apply_git.h"
