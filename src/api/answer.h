@@ -111,7 +111,7 @@
     X(OPTIONAL, archive, TEXT, kind == LANE_ARCHIVE, lane_name, NONE) \
     X(OPTIONAL, rev, INTEGER, kind == LANE_ARCHIVE, task->rev, NONE) \
     X(OPTIONAL, queue, TEXT, kind == LANE_QUEUE, lane_name, NONE) \
-    X(OPTIONAL, target, TEXT, kind == LANE_TARGET, target_name(lane_name), SAYS("of a change set; its CSID is its name")) \
+    X(OPTIONAL, target, TEXT, kind == LANE_TARGET, target_name(lane_name), SAYS("of a change set: name is its CSID")) \
     X(FIELD, name, TEXT, task->name, NONE) \
     X(OPTIONAL, variant, TEXT, task->variant.len > 0, task->variant, NONE) \
     X(OPTIONAL, run, INTEGER, task->run > 0, task->run, NONE)

@@ -6,6 +6,7 @@
 
 #include "api/answer.h"
 #include "api/call.h"
+#include "core/changeset.h"
 #include "core/settle.h"
 #include "core/why.h"
 #include "io/clock.h"
@@ -327,6 +328,69 @@ static bool executors_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
+/* path_shared: one that two change sets have; empty: none. */
+static struct str path_shared(struct arena *arena, const struct changeset *a, const struct changeset *b)
+{
+    struct smap paths = { 0 };
+    struct changeset_paths of_a = changeset_paths(a), of_b = changeset_paths(b);
+    struct str path, found = { 0 };
+    while (changeset_path_next(&of_a, &path))
+        smap_put(&paths, path, &paths);
+    while (found.len == 0 && changeset_path_next(&of_b, &path))
+        if (smap_find(&paths, path) != NULL)
+            found = str_dup(arena, path);
+    smap_release(&paths);
+    return found;
+}
+
+/* changeset_collect: what a change set waits for besides: why its precursors are, and which rollbacks have it. */
+static bool changeset_collect(struct call *call, struct why_facts *facts)
+{
+    struct reader *reader = call->api->config.reader;
+    struct changeset own, other;
+    bool found;
+    if (!(facts->task.marks & MARK_CHANGESET) || state_ended(facts->task.state))
+        return true;
+    if (!reader_changeset(reader, &call->arena, facts->task.id, &own, &found, &call->err))
+        return false;
+    for (size_t i = 0; i < facts->n_preds && found; i++) {
+        struct why_pred *pred = &facts->preds[i];
+        bool known;
+        if (pred->kind != EDGE_AFTER || state_ended(pred->state))
+            continue;
+        if (!reader_changeset(reader, &call->arena, pred->id, &other, &known, &call->err))
+            return false;
+        if (known)
+            pred->path = path_shared(&call->arena, &own, &other);
+    }
+    struct str *keys = ARENA_ARRAY(&call->arena, struct str, facts->n_holds + 1);
+    for (size_t i = 0; i < facts->n_holds; i++)
+        if (facts->holds[i].kind == HOLD_rollback)
+            keys[i] = key_text(call->api, &call->arena, 0, facts->holds[i].key);
+    facts->rollbacks = keys;
+    return true;
+}
+
+/* applying_collect: of a pending change set: which one of its target runs. */
+static bool applying_collect(struct call *call, struct why_facts *facts)
+{
+    struct changeset_view *running;
+    size_t n = 0;
+    int64_t next;
+    const struct changeset_filter filter = {
+        .tenant = call->actor.tenant, .states = 1u << STATE_X, .lane = facts->task.lane, .limit = 1
+    };
+    if (!(facts->task.marks & MARK_CHANGESET) || facts->task.state != STATE_P || facts->lane->counts[STATE_X] == 0)
+        return true;
+    if (!reader_changesets(call->api->config.reader, &call->arena, &filter, &running, &n, &next, &call->err))
+        return false;
+    if (n > 0) {
+        facts->applying = key_text(call->api, &call->arena, 0, running[0].task.id);
+        facts->applying_since = running[0].task.started;
+    }
+    return true;
+}
+
 RENDERER(condition_render, Condition, struct json *json, const struct why_condition *condition)
 
 static void why_render(struct call *call, const struct task *task, const struct task_view *view, const struct why *why)
@@ -348,7 +412,8 @@ bool serve_tasks_why(struct call *call)
     };
     preds_collect(call, &view, &facts);
     if (!untold_collect(call, &facts) || !gap_collect(call, &facts) || !lanes_collect(call, &facts) ||
-        !holds_collect(call, &facts) || !executors_collect(call, &facts))
+        !holds_collect(call, &facts) || !executors_collect(call, &facts) || !changeset_collect(call, &facts) ||
+        !applying_collect(call, &facts))
         return call_problem(call);
     struct why why;
     why_explain(&facts, &call->arena, &why);

@@ -68,7 +68,7 @@ void hold_executor_explain(struct explain *x)
         c->detail = str_fmt(x->arena,
             "an executor that fits (%.*s) has come; those who waited for it go on in their order", STR_ARG(wish));
         c->remedy = STR("it goes on by itself");
-    } else if (f->task.state == STATE_P) {
+    } else if (f->task.state == STATE_P && f->applying.len == 0) {
         struct why_condition *c = explain_add(x, "executor", since);
         c->detail = f->ready_ahead > 0
                         ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open,

@@ -15,11 +15,10 @@ void hold_rollback_explain(struct explain *x)
             c->remedy = STR("it goes on by itself");
             continue;
         }
-        c->holder = str_fmt(x->arena, "%lld", (long long)hold->key);
+        c->holder = f->rollbacks ? f->rollbacks[i] : str_fmt(x->arena, "%lld", (long long)hold->key);
         c->detail = str_fmt(x->arena,
-            "the rollback %lld takes it back; it is abandoned when that is done, and goes on if "
-            "that fails",
-            (long long)hold->key);
-        c->remedy = str_fmt(x->arena, "weir why %lld", (long long)hold->key);
+            "the rollback %.*s takes it back; it is abandoned when that is done, and goes on if that fails",
+            STR_ARG(c->holder));
+        c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(c->holder));
     }
 }

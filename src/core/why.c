@@ -189,9 +189,25 @@ static void explain_edges(struct explain *x)
         } else {
             c->detail = str_fmt(x->arena, "%.*s has to %s; it is %s", STR_ARG(pred->key),
                 pred->kind == EDGE_DEPENDS ? "succeed" : "leave the queue", state_word(pred->state));
+            if (pred->path.len > 0)
+                c->detail = str_fmt(x->arena, "%.*s; both have %.*s", STR_ARG(c->detail), STR_ARG(pred->path));
             c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
         }
     }
+}
+
+/* explain_target: change sets of a target are applied one at a time. */
+static void explain_target(struct explain *x)
+{
+    const struct why_facts *f = x->facts;
+    if (f->applying.len == 0 || f->task.state != STATE_P)
+        return;
+    struct why_condition *c = explain_add(x, "target", f->applying_since);
+    c->holder = f->applying;
+    c->detail = str_fmt(
+        x->arena, "%.*s is being applied; change sets of a target are applied one at a time", STR_ARG(f->applying));
+    c->remedy =
+        str_fmt(x->arena, "it goes on by itself; weir log -f %.*s shows what that one does", STR_ARG(f->applying));
 }
 
 void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out)
@@ -208,6 +224,7 @@ void why_explain(const struct why_facts *facts, struct arena *arena, struct why 
     }
     explain_gap(&x);
     explain_edges(&x);
+    explain_target(&x);
     for (enum hold_kind kind = 1; kind < HOLD_KIND_COUNT; kind++)
         if (hold_rule(kind)->explain)
             hold_rule(kind)->explain(&x);

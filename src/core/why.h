@@ -22,6 +22,7 @@ struct why_pred {
     bool due;    /* cancels: it has not fired yet, its own or one that it will inherit */
     bool lock;   /* after: the archive's lock */
     bool untold; /* it has ended, and the task hasn't been told yet (HOLD_telling) */
+    struct str path; /* of two change sets: one that both have; empty: none is known */
 };
 enum { WHY_RANGES_MAX = 4 };
 struct why_gap {  /* of a task whose revision isn't initialised */
@@ -57,12 +58,15 @@ struct why_facts {
     struct why_gap gap;
     const struct lane *lane, *all; /* for pause */
     struct hold *holds;
+    const struct str *rollbacks; /* one for each of holds: the key of the rollback that it is for; NULL: not asked */
     size_t n_holds;
     struct why_slot *slots;
     size_t n_slots;                  /* all that it wants */
     const struct task_class *class_; /* NULL: nothing to run */
     struct why_crew crew;
     int64_t ready_ahead; /* pending tasks before it in its class, -1: not counted */
+    struct str applying; /* of a pending change set: the one of its target that runs; empty: none */
+    int64_t applying_since;
     int64_t now;
 };
 struct why {

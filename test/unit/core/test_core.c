@@ -437,6 +437,53 @@ static void test_why_names_every_reason(void **state)
     arena_release(&arena);
 }
 
+static void test_why_of_change_sets(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct why why;
+    struct task_class class_ = { .id = 1, .tenant = STR("default"), .kind = KIND_APPLY };
+    struct why_pred preds[] = {
+        { .id = 7, .key = STR("docs:CS7"), .state = STATE_S, .kind = EDGE_AFTER, .path = STR("a/b") }
+    };
+    struct hold hold = { .kind = HOLD_rollback, .key = 9, .since = 600 };
+    struct str rollback = STR("docs:RB9");
+    struct why_facts facts = {
+        .task = { .id = 10, .name = STR("CS10"), .state = STATE_S, .marks = MARK_CHANGESET | MARK_UNAPPROVED },
+        .preds = preds,
+        .n_preds = 1,
+        .holds = &hold,
+        .rollbacks = &rollback,
+        .n_holds = 1,
+        .class_ = &class_,
+        .crew = { .fit = 1, .live = 1, .active = 1, .open = 1 },
+        .now = 1000
+    };
+    why_explain(&facts, &arena, &why);
+    assert_int_equal(why.n_conditions, 3);
+    assert_true(
+        str_eqz(reason(&why, "precursor")->detail, "docs:CS7 has to leave the queue; it is staged; both have a/b"));
+    assert_true(str_eqz(reason(&why, "approval")->remedy, "weir cs approve CS10 --ticket TICKET"));
+    assert_true(str_eqz(reason(&why, "rollback")->holder, "docs:RB9"));
+    assert_true(str_eqz(reason(&why, "rollback")->remedy, "weir why docs:RB9"));
+
+    struct why_facts pending = { .task = { .id = 11, .state = STATE_P, .marks = MARK_CHANGESET },
+        .class_ = &class_,
+        .crew = { .fit = 1, .live = 1, .active = 1, .open = 1 },
+        .applying = STR("docs:CS8"),
+        .applying_since = 700 };
+    why_explain(&pending, &arena, &why);
+    assert_int_equal(why.n_conditions, 1); /* not a free slot: it couldn't take one */
+    assert_true(str_eqz(reason(&why, "target")->holder, "docs:CS8"));
+    assert_int_equal(reason(&why, "target")->since, 700);
+    pending.crew = (struct why_crew){ 0 };
+    why_explain(&pending, &arena, &why);
+    assert_non_null(reason(&why, "executor"));
+    assert_true(str_eqz(
+        reason(&why, "executor")->remedy, "start one that applies change sets: weir executor --server URL --apply"));
+    arena_release(&arena);
+}
+
 static void test_why_names_gaps_and_locks(void **state)
 {
     (void)state;
@@ -525,6 +572,7 @@ int main(void)
         cmocka_unit_test(test_counting_agrees_with_searching),
         cmocka_unit_test(test_a_slot_is_for_who_can_be_started),
         cmocka_unit_test(test_why_names_every_reason),
+        cmocka_unit_test(test_why_of_change_sets),
         cmocka_unit_test(test_why_names_gaps_and_locks),
         cmocka_unit_test(test_which_executor_fits),
     };
