@@ -18,10 +18,10 @@ struct why_pred {
     struct str key;
     enum task_state state;
     enum edge_kind kind;
-    bool fired;  /* cancels: it fired, and counts */
-    bool due;    /* cancels: it has not fired yet, its own or one that it will inherit */
-    bool lock;   /* after: the archive's lock */
-    bool untold; /* it has ended, and the task hasn't been told yet (HOLD_telling) */
+    bool fired;      /* cancels: it fired, and counts */
+    bool due;        /* cancels: it has not fired yet, its own or one that it will inherit */
+    bool lock;       /* after: the archive's lock */
+    bool untold;     /* it has ended, and the task hasn't been told yet (HOLD_telling) */
     struct str path; /* of two change sets: one that both have; empty: none is known */
 };
 enum { WHY_RANGES_MAX = 4 };
