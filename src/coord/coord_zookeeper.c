@@ -1,13 +1,13 @@
 /* coord_zookeeper: advice from a ZooKeeper ensemble: which servers are there (ephemeral nodes under PATH/nodes) and
  * which should take a duty that is free (the oldest of the ephemeral sequential nodes under PATH/duties/NAME).
  *
- * Owns a thread that makes every call to the client library, since these wait for answers; the library's own threads
- * only set marks. It begins anew with another session when one has expired, and also when nothing has connected for a
- * while: a server that lost its data refuses sessions that have seen more than it has. Everything it writes is its own
- * and dies with its session.
+ * Owns a thread that makes every call to the client library, because these calls block; the library's own threads only
+ * set flags. The thread opens a new session when the old one has expired, and also when it couldn't connect for a
+ * while: a ZooKeeper server that lost its data refuses sessions that have seen newer data. All nodes that it writes are
+ * ephemeral: they end with its session.
  *
- * Fails at opening, when the library isn't there. Later it is away, says since when and why, gives no advice, and comes
- * back by itself. */
+ * Opening fails if the library isn't installed. Later the backend never fails: while ZooKeeper doesn't answer, its
+ * status is `away` with the time and the reason, it gives no advice, and it reconnects by itself. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 
 enum {
     SESSION_MS = 3000,
-    CONNECT_MS = 2000, /* not connected after that: away */
-    RENEW_MS = 4000,   /* and after that another session is tried */
+    CONNECT_MS = 2000, /* without a connection for so long the status is `away` */
+    RENEW_MS = 4000,   /* and after so long a new session is opened */
     RETRY_MS = 250,
     SEQUENCE_DIGITS = 10,
 };
@@ -31,15 +31,15 @@ static struct zookeeper *zookeeper_of(struct coord *coord)
     return (struct zookeeper *)(void *)coord;
 }
 
-/* --- what the library says, on its threads --- */
+/* --- callbacks, on the library's threads --- */
 
 static struct {
     pthread_mutex_t lock;
     char text[128];
-} fault = { .lock = PTHREAD_MUTEX_INITIALIZER }; /* its log has no owner, so it is one for the process */
+} fault = { .lock = PTHREAD_MUTEX_INITIALIZER }; /* one for the process: the library's log has no context */
 
-/* "... errno=111(Connection refused): ..." is what somebody can use; the rest of its log is nobody's. */
-static void library_said(const char *message)
+/* Of the library's log only "... errno=111(Connection refused): ..." helps a person; the rest is dropped. */
+static void library_logged(const char *message)
 {
     const char *from = strstr(message, "errno="), *open = from != NULL ? strchr(from, '(') : NULL;
     const char *end = open != NULL ? strchr(open, ')') : NULL;
@@ -50,7 +50,7 @@ static void library_said(const char *message)
     pthread_mutex_unlock(&fault.lock);
 }
 
-/* news_of: the part of the tree that a path is of. */
+/* news_of: the part of the tree that the path belongs to. */
 static unsigned news_of(const struct zookeeper *z, const char *path)
 {
     size_t len = strlen(z->root);
@@ -96,8 +96,7 @@ bool zk_went(struct zookeeper *z, int code)
     return code == ZOK;
 }
 
-/* acl_of: with credentials only their owner may write; everybody may read what the register says, there is nothing
- * secret in it. */
+/* acl_of: with credentials only their owner may write. Everybody may read: the register has no secrets. */
 static const struct ACL_vector *acl_of(const struct zookeeper *z, struct ACL_vector *out, struct ACL *acls)
 {
     static char auth[] = "auth", none[] = "", world[] = "world", anyone[] = "anyone";
@@ -117,7 +116,7 @@ int zk_create(struct zookeeper *z, const char *path, const char *content, int fl
         z->handle, path, content, (int)strlen(content), acl_of(z, &vector, acls), flags, out_path, out_size);
 }
 
-/* folder_keep: one that was there before: made ours, where it is part of our tree and open to all. */
+/* folder_keep: a folder of our tree that existed before: its access list becomes ours. */
 static int folder_keep(struct zookeeper *z, const char *path)
 {
     struct ACL acls[2];
@@ -162,7 +161,7 @@ static bool member_put(struct zookeeper *z)
         return zk_went(z, code);
     if (zk_is_ours(z, path))
         return zk_went(z, zoo_set(z->handle, path, content, (int)strlen(content), -1));
-    /* of a session of ours before: the store sees to it that no other server has the name */
+    /* it is of an earlier session of this server: the store guarantees that no other server has this name */
     (void)zoo_delete(z->handle, path, -1);
     return zk_went(z, zk_create(z, path, content, ZOO_EPHEMERAL, NULL, 0));
 }
@@ -193,7 +192,7 @@ static bool candidate_put(struct zookeeper *z, const char *duty)
         if (zk_is_ours(z, path))
             there = true; /* the answer to its creation was lost */
         else
-            (void)zoo_delete(z->handle, path, -1); /* a ghost of ours would lead */
+            (void)zoo_delete(z->handle, path, -1); /* of an earlier session: left there, it would be the leader */
     }
     deallocate_String_vector(&children);
     snprintf(path, sizeof path, "%s/%.*s-", folder, STR_ARG(z->port.config.member));
@@ -213,9 +212,9 @@ static bool join(struct zookeeper *z)
     return good;
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
-/* roster_read: NULL: it couldn't be. *out_ours: this server is in it. */
+/* roster_read: NULL: a call failed. *out_ours: this server is in the roster. */
 static struct roster *roster_read(struct zookeeper *z, bool *out_ours)
 {
     char folder[ZK_PATH_BYTES], path[ZK_PATH_BYTES * 2], content[COORD_CONTENT_MAX];
@@ -234,7 +233,7 @@ static struct roster *roster_read(struct zookeeper *z, bool *out_ours)
         snprintf(path, sizeof path, "%s/%s", folder, children.data[i]);
         struct Stat stat = { 0 };
         if (zoo_get(z->handle, path, 0, content, &len, &stat) != ZOK)
-            continue; /* gone meanwhile */
+            continue; /* it was removed meanwhile */
         roster->sessions[roster->n++] = stat.ephemeralOwner;
         member->name = str_dup(&roster->arena, str_of(children.data[i]));
         member->content = str_dup(&roster->arena, (struct str){ content, len > 0 ? (size_t)len : 0 });
@@ -286,7 +285,7 @@ static bool look(struct zookeeper *z)
 
 /* --- the thread --- */
 
-/* status_set: away: nothing of what was heard counts any more. */
+/* status_set: while ZooKeeper is away, what was read from it is forgotten. */
 static void status_set(struct zookeeper *z, bool away, const char *text)
 {
     struct roster *old = NULL;
@@ -322,7 +321,7 @@ static void handle_close(struct zookeeper *z)
     pthread_mutex_unlock(&z->lock);
 }
 
-/* auth_done: what is wrong with credentials shows when something is written; there is nothing to do here. */
+/* auth_done: does nothing: wrong credentials show as ZNOAUTH when a node is written. */
 static void auth_done(int code, const void *data)
 {
     (void)code;
@@ -334,7 +333,7 @@ static void handle_open(struct zookeeper *z)
     char text[sizeof z->status.text];
     errno = 0;
     z->opened_at = clock_boot_ms();
-    z->handle = zookeeper_init2(z->hosts, zk_seen, (int)z->session_ms, NULL, z, 0, library_said);
+    z->handle = zookeeper_init2(z->hosts, zk_seen, (int)z->session_ms, NULL, z, 0, library_logged);
     if (z->handle != NULL && z->auth.len > 0)
         (void)zoo_add_auth(z->handle, "digest", z->auth.ptr, (int)z->auth.len, auth_done, z);
     if (z->handle != NULL)
@@ -344,7 +343,7 @@ static void handle_open(struct zookeeper *z)
     status_set(z, true, text);
 }
 
-static void away_say(struct zookeeper *z)
+static void away_report(struct zookeeper *z)
 {
     char text[sizeof z->status.text];
     pthread_mutex_lock(&fault.lock);
@@ -353,18 +352,18 @@ static void away_say(struct zookeeper *z)
     status_set(z, true, text);
 }
 
-/* unconnected: what is to be done while there is no connection; when to look again, in ms. */
+/* unconnected: one pass without a connection; returns the ms until the next pass. */
 static int64_t unconnected(struct zookeeper *z)
 {
     int64_t now = clock_boot_ms();
     if (z->lost_at == 0)
         z->lost_at = z->opened_at = now;
-    if (z->joined) { /* it was there a moment ago; nobody can say what has changed since */
+    if (z->joined) { /* the connection was there a moment ago; what has changed since isn't known */
         z->joined = false;
         status_set(z, true, "the connection was lost");
     }
     if (now - z->lost_at >= CONNECT_MS)
-        away_say(z);
+        away_report(z);
     if (z->handle == NULL || now - z->opened_at >= RENEW_MS) {
         handle_close(z);
         handle_open(z);
@@ -372,8 +371,8 @@ static int64_t unconnected(struct zookeeper *z)
     return 2 * RETRY_MS;
 }
 
-/* unjoined_say: it is there, but doesn't let us in: a path that is another's, or no quorum. */
-static void unjoined_say(struct zookeeper *z)
+/* unjoined_report: connected, but our nodes can't be written: the path belongs to other credentials, or no quorum. */
+static void unjoined_report(struct zookeeper *z)
 {
     char text[sizeof z->status.text];
     pthread_mutex_lock(&z->lock);
@@ -392,14 +391,15 @@ static void unjoined_say(struct zookeeper *z)
     z->code = ZOK;
 }
 
-/* tree_turn: reads what is new and writes what this server has to announce. False: a call failed. */
+/* tree_turn: reads what has changed and writes what this server publishes. False: a call failed. */
 static bool tree_turn(struct zookeeper *z, unsigned news, bool told, bool *out_more)
 {
     return (!told || member_put(z)) && (!(news & NEWS_NODES) || look(z)) && register_write(z, out_more) &&
            (!(news & NEWS_EXECUTORS) || register_look(z)) && (!(news & NEWS_LOCKS) || locks_turn(z));
 }
 
-/* connected: joins, looks, tells; 0: nothing more to do until there is news. */
+/* connected: one pass with a connection: joins, reads, writes; returns the ms until the next pass; 0: nothing to do
+ * until there is news. */
 static int64_t connected(struct zookeeper *z, unsigned news, bool told)
 {
     z->lost_at = 0;
@@ -409,7 +409,7 @@ static int64_t connected(struct zookeeper *z, unsigned news, bool told)
     if (z->joined)
         z->joined = tree_turn(z, was ? news : NEWS_ALL, was && told, &more);
     if (!z->joined) {
-        unjoined_say(z);
+        unjoined_report(z);
         return 2 * RETRY_MS;
     }
     status_set(z, false, "");
@@ -418,8 +418,8 @@ static int64_t connected(struct zookeeper *z, unsigned news, bool told)
     return more ? RETRY_MS : 0;
 }
 
-/* wait: for news, at most ms (0: however long it takes); eager: also for what can be looked at or told. The lock is
- * held. */
+/* news_wait: waits for stop or the session's end, at most ms (0: without a limit); eager: also for changes to read or
+ * to write. The lock is held. */
 static void news_wait(struct zookeeper *z, int64_t ms, bool eager)
 {
     struct timespec at;
@@ -452,7 +452,7 @@ static void *run(void *arg)
         }
         int64_t ms = is_connected ? connected(z, news, told) : unconnected(z);
         pthread_mutex_lock(&z->lock);
-        news_wait(z, ms, !is_connected || ms == 0); /* what has just failed isn't tried again at once */
+        news_wait(z, ms, !is_connected || ms == 0); /* a call that has just failed isn't repeated at once */
     }
     pthread_mutex_unlock(&z->lock);
     handle_close(z);
@@ -524,7 +524,7 @@ static enum coord_advice zookeeper_advice(struct coord *coord, size_t name)
     return advice;
 }
 
-/* absent: a roster that is younger than a session may lack those who haven't come back yet. */
+/* zookeeper_absent: a roster younger than a session proves nothing: servers may be reconnecting still. */
 static bool zookeeper_absent(struct coord *coord, struct str member)
 {
     struct zookeeper *z = zookeeper_of(coord);

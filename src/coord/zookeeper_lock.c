@@ -1,9 +1,9 @@
-/* zookeeper_lock: locks in ZooKeeper: whoever wants one puts an ephemeral sequential node in line and watches the one
- * before it, nobody else, so that an end wakes one server. The first in line is advised to take the row; the others to
- * wait.
+/* zookeeper_lock: the queue for a lock in ZooKeeper. A server that wants the lock adds an ephemeral sequential node and
+ * watches only the node before its own, so a release wakes one server. The first server in the queue is advised to take
+ * the row, the others to wait.
  *
- * Runs on the backend's thread. Owns the nodes under PATH/locks. A node dies with its session, so a server that is gone
- * holds up nobody; whose the lock is says the row alone (lock.c). */
+ * Runs on the backend's thread. Owns the nodes under PATH/locks. A node ends with its session, so a dead server blocks
+ * nobody. Who holds the lock is decided by the row alone (lock.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +25,8 @@ static void advice_set(struct zookeeper *z, size_t name, enum coord_advice advic
         z->changed(z->owner);
 }
 
-/* line_read: our node's number, and the node before it ("" : we are first). Ghosts of ours, of a session before, are
- * taken out. */
+/* line_read: our node in the queue ("": none) and the node before it ("": we are first). Deletes nodes that an earlier
+ * session of this server left. */
 static bool line_read(
     struct zookeeper *z, const char *folder, char *own, size_t own_size, char *before, size_t before_size)
 {
@@ -58,7 +58,7 @@ static bool line_read(
     return true;
 }
 
-/* line_join: in line, and advised. */
+/* line_join: joins the queue if we aren't in it, and sets the advice from our place. */
 static bool line_join(struct zookeeper *z, size_t name)
 {
     char folder[ZK_PATH_BYTES], path[ZK_PATH_BYTES * 2], before[ZK_PATH_BYTES * 2];
@@ -85,10 +85,10 @@ static bool line_join(struct zookeeper *z, size_t name)
             advice_set(z, name, COORD_FOLLOW);
             return true;
         }
-        if (code != ZNONODE) /* it went meanwhile: look again */
+        if (code != ZNONODE) /* else it was deleted meanwhile: read the queue again */
             return zk_went(z, code);
     }
-    return true; /* a line that moves so fast comes to us soon enough: the row goes on without advice */
+    return true; /* the queue moves too fast to watch; until the next pass the row decides without advice */
 }
 
 static bool line_leave(struct zookeeper *z, size_t name)
@@ -108,7 +108,7 @@ bool locks_turn(struct zookeeper *z)
         z->dropped[k] = false;
         pthread_mutex_unlock(&z->lock);
         if ((dropped && z->queued[k][0] != '\0' && !line_leave(z, k)) || (wanted && !line_join(z, k)))
-            return false; /* what is in the tree then is found by line_read */
+            return false; /* line_read finds out later which of our nodes exist */
     }
     return true;
 }

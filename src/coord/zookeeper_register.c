@@ -1,10 +1,10 @@
-/* zookeeper_register: executors in ZooKeeper's register. The server that hears an executor keeps an ephemeral node for
- * it (PATH/executors/ NAME, JSON), and all servers watch them: they hear of one that came, went or changed when it
- * does.
+/* zookeeper_register: executors in ZooKeeper's register. The server that an executor polls keeps an ephemeral node for
+ * it (PATH/executors/NAME, JSON). All servers watch these nodes, so each learns at once of an executor that appeared,
+ * changed or left.
  *
- * Runs on the backend's thread but for what is marked. Owns the nodes that this session has written, and what is known
- * of all of them. A node that another server has written since stays: that server hears the executor now. Writes are
- * bounded for each pass; what is left comes with the next one. */
+ * Runs on the backend's thread, except for functions marked otherwise. Owns the nodes that this session wrote and the
+ * copy of all executors' nodes. A node that another server has written since is left alone: the executor polls that
+ * server now. One pass makes at most WRITES_MAX writes; the next pass goes on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -68,9 +68,9 @@ static bool node_put(struct zookeeper *z, const struct coord_member *member, con
         return zk_went(z, code);
     if (zk_is_ours(z, path))
         return zk_went(z, zoo_set(z->handle, path, content, (int)strlen(content), -1));
-    (void)zoo_delete(z->handle, path, -1); /* it came over from another server */
+    (void)zoo_delete(z->handle, path, -1); /* the executor polled another server before */
     code = zk_create(z, path, content, ZOO_EPHEMERAL, NULL, 0);
-    return code == ZNODEEXISTS || zk_went(z, code); /* that server was quicker: the executor will settle */
+    return code == ZNODEEXISTS || zk_went(z, code); /* that server wrote again; the one that is polled last keeps it */
 }
 
 static bool mine_has(const struct zookeeper *z, struct str name)
@@ -81,7 +81,7 @@ static bool mine_has(const struct zookeeper *z, struct str name)
     return false;
 }
 
-/* gone_take: nodes of executors that this server doesn't hear any more. */
+/* gone_take: deletes the nodes of executors that no longer poll this server. */
 static bool gone_take(struct zookeeper *z, size_t *writes)
 {
     struct arena arena = { 0 };
@@ -147,7 +147,7 @@ void register_forget(struct zookeeper *z)
     records_drop(&z->written);
 }
 
-/* --- what is known of all of them --- */
+/* --- the copy of all executors --- */
 
 static bool session_lives(const struct zookeeper *z, int64_t session)
 {
@@ -157,7 +157,8 @@ static bool session_lives(const struct zookeeper *z, int64_t session)
     return false;
 }
 
-/* missing_take: those that aren't among the children left; by a server that is there, they are gone. */
+/* missing_take: drops executors whose node is gone. If the session that wrote the node still lives, its server removed
+ * it on purpose: the executor left. */
 static void missing_take(struct zookeeper *z, const struct String_vector *children)
 {
     struct smap there = { 0 };
@@ -184,7 +185,7 @@ static void missing_take(struct zookeeper *z, const struct String_vector *childr
     arena_release(&arena);
 }
 
-/* record_read: its content, and a watch for the next change. */
+/* record_read: reads a node and sets a watch for its next change. */
 static bool record_read(struct zookeeper *z, const char *name)
 {
     char path[ZK_PATH_BYTES * 2], content[COORD_CONTENT_MAX];
@@ -193,7 +194,7 @@ static bool record_read(struct zookeeper *z, const char *name)
     zk_path(path, z, FOLDER, name);
     int code = zoo_wget(z->handle, path, zk_seen, z, content, &len, &stat);
     if (code == ZNONODE)
-        return true; /* gone meanwhile: its parent's watch tells */
+        return true; /* deleted meanwhile: the watch of its parent reports that */
     if (!zk_went(z, code))
         return false;
     pthread_mutex_lock(&z->lock);

@@ -34,7 +34,7 @@ static void library_start(void)
     apr_pool_t *pool = svn_pool_create(NULL); /* of the process */
     svn_cache_config_t cache = *svn_cache_config_get();
 #ifdef WEIR_SANITIZED
-    /* one for all sources, never freed, reached through mapped memory only: to a leak checker, lost */
+    /* one for all sources, never freed. Only mapped memory points to it, so a leak checker would report it */
     cache.cache_size = 0;
 #endif
     cache.single_threaded = FALSE;
@@ -75,7 +75,7 @@ void svn_close(struct source *source)
     mem_free(svn);
 }
 
-/* What an error's code means for the caller, the first that occurs counts; and what to do next. */
+/* Codes of Subversion, what each means for the caller, and what to do next. The first row that matches is used. */
 static const struct fault_kind {
     apr_status_t code;
     enum err_code kind;
@@ -128,7 +128,7 @@ void svn_fault_text(const svn_error_t *fault, char *out, size_t size)
     char message[TEXT_BYTES_MAX], scratch[TEXT_BYTES_MAX], last[TEXT_BYTES_MAX] = "";
     buf_init(&text, size - 1);
     for (const svn_error_t *at = fault; at != NULL; at = at->child) {
-        /* theirs, or our scratch */
+        /* returns the error's own message, or one that it writes into `scratch` */
         snprintf(message, sizeof message, "%s", svn_err_best_message(at, scratch, sizeof scratch));
         if (strcmp(message, last) == 0)
             continue;
@@ -201,7 +201,7 @@ int64_t svn_time(apr_hash_t *props)
     apr_pool_t *pool = svn_pool_create(apr_hash_pool_get(props));
     svn_error_t *fault = svn_time_from_cstring(&when, value->data, pool);
     svn_pool_destroy(pool);
-    if (fault != NULL) { /* anybody may have set the property to anything */
+    if (fault != NULL) { /* the property can be set to any text */
         svn_error_clear(fault);
         return 0;
     }

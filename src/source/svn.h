@@ -2,7 +2,7 @@
 #ifndef WEIR_SOURCE_SVN_H
 #define WEIR_SOURCE_SVN_H
 
-/* All of theirs here, before the names become calls through pointers. */
+/* All headers of the libraries come first: the last include turns their functions into calls through pointers. */
 #include <apr_general.h>
 #include <svn_auth.h>
 #include <svn_cache_config.h>
@@ -48,14 +48,14 @@ bool svn_start(struct err *err);
 struct svn_source *svn_new(const struct source_ops *ops, bool local);
 void svn_close(struct source *source);
 
-/* svn_fail: sets err from what Subversion said and frees that; false. what: "reading revision 7". Errors that are no
- * fault of the repository's are told apart by their codes (a table). */
+/* svn_fail: sets err from an error of Subversion, frees that, returns false. what: "reading revision 7". A table
+ * maps Subversion's codes to ours. */
 bool svn_fail(const struct svn_source *svn, svn_error_t *fault, struct err *err, const char *what, ...)
     __attribute__((format(printf, 4, 5)));
 bool svn_is_lost(const svn_error_t *fault); /* the connection is gone */
 
-/* svn_session: opens the session of a served repository unless it is open; svn_session_end: after a call; a session
- * whose connection is lost isn't used again. */
+/* svn_session: opens the session of a served repository unless it is open. svn_session_end: to be called after each
+ * use; closes the session if its connection was lost. */
 svn_error_t *svn_session(struct svn_source *svn);
 svn_error_t *svn_session_end(struct svn_source *svn, svn_error_t *fault);
 
@@ -66,10 +66,10 @@ void svn_fault_text(const svn_error_t *fault, char *out, size_t size);
 void svn_describe(struct arena *arena, apr_hash_t *props, int64_t rev, struct source_revision *out);
 int64_t svn_time(apr_hash_t *props);
 
-/* svn_below: where `path` ("/trunk/a") is as seen from the archive's root ("a"); false: it isn't below. The root
- * itself: "". */
+/* svn_below: `path` ("/trunk/a") relative to the archive's root ("a"; the root itself is ""); false: it isn't below the
+ * root. */
 bool svn_below(const struct svn_source *svn, const char *path, const char **out);
-bool svn_is_above(const struct svn_source *svn, const char *path); /* the archive's root is that path, or below it */
+bool svn_is_above(const struct svn_source *svn, const char *path); /* the archive's root is `path`, or below it */
 
 /* svn_link: the content of an svn:special file that is a symbolic link; false: another kind of special file, which is
  * written as it is. */

@@ -1,13 +1,13 @@
 /* svn_served: a Subversion repository behind a server (svn://, svn+ssh://, http://, https://), through the repository
  * access layer.
  *
- * Owns the session: opened at the first call, thrown away when the connection fails, opened again by the next call.
- * Logs in as the svn command of the same user would, without asking: anonymously, or with what is stored in
+ * Owns the session: opened by the first call, closed when the connection fails, opened again by the next call. Logs in
+ * as the svn command of the same user would, but without prompts: anonymously, or with the credentials stored in
  * ~/.subversion.
  *
- * A tree is fetched in two steps: the server says what differs (all of it, against nothing), then file after file in
- * order of names. That costs a round trip per file; a site that minds keeps a mirror with svnsync. Fails as source.h
- * says. */
+ * A tree is fetched in two steps: the server lists what differs (compared with an empty tree: everything), then each
+ * file is fetched, in order of names. That costs a round trip per file; where that is too slow, follow a mirror made
+ * with svnsync. Fails as source.h says. */
 #include "source/svn.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static bool served_youngest(struct source *source, struct arena *arena, struct s
 struct listing {
     struct svn_source *svn;
     struct changes_list *changes;
-    apr_array_header_t *later; /* of struct folder: can't be listed while the log is read */
+    apr_array_header_t *later; /* struct folder: to be listed after the log was read (one session, one request) */
     enum source_change_kind kind;
     const char *folder; /* from the archive's root */
 };
@@ -115,7 +115,7 @@ static void change_take(
         }
         changes_add(listing->changes, row);
     }
-    /* of a replaced path the server names the new kind only */
+    /* of a replaced path the server reports only the new kind */
     if (kind == SOURCE_REPLACED || (kind == SOURCE_DELETED && may_be_folder))
         folder_later(listing, path, SOURCE_DELETED, rev - 1);
     if (change->copyfrom_path != NULL && may_be_folder)
@@ -133,7 +133,8 @@ static svn_error_t *log_take(void *context, svn_log_entry_t *entry, apr_pool_t *
     return SVN_NO_ERROR;
 }
 
-/* entry_take: the path comes from the repository's root; the folder itself comes too, and is in the list already. */
+/* entry_take: the path is relative to the repository's root. The folder itself is reported too; it is in the list
+ * already. */
 static svn_error_t *entry_take(const char *path, svn_dirent_t *entry, void *context, apr_pool_t *pool)
 {
     struct listing *listing = context;
@@ -144,7 +145,7 @@ static svn_error_t *entry_take(const char *path, svn_dirent_t *entry, void *cont
     struct source_change row = {
         .path = str_of(relative), .kind = listing->kind, .is_folder = entry->kind == svn_node_dir
     };
-    /* when there is no room the rest is heard and dropped: the connection stays in step */
+    /* without room the rest is read and dropped, because the answer must be read to its end */
     changes_add(listing->changes, row);
     return SVN_NO_ERROR;
 }
@@ -217,7 +218,7 @@ static bool served_revision(
     return true;
 }
 
-/* --- trees: what differs, told by the server through an editor that only takes differences --- */
+/* --- trees: the server drives an editor that only collects differences --- */
 
 struct difference {
     const char *path;
@@ -226,7 +227,7 @@ struct difference {
 
 struct differences {
     apr_array_header_t *items; /* of struct difference */
-    const char *node;          /* the file that is open */
+    const char *node;          /* the open file */
     bool differs;
 };
 
@@ -352,9 +353,9 @@ static svn_error_t *walk_stop(struct walk *walk)
     return svn_error_create(SVN_ERR_CANCELLED, NULL, NULL);
 }
 
-/* A file being fetched: the sink needs its length first, so it is stored until it is whole, on disk if it is large. */
+/* A file being fetched. The sink needs its length first, so the whole file is stored before, on disk if it is large. */
 struct fetched {
-    svn_stream_t *stream; /* to read from afterwards */
+    svn_stream_t *stream; /* reads what was fetched */
     uint64_t bytes, bytes_max;
 };
 
@@ -378,7 +379,7 @@ static svn_error_t *file_fetch(struct svn_source *svn, const char *path, svn_rev
     return svn_ra_get_file(svn->session, path, rev, in, NULL, props, pool);
 }
 
-/* fetched_text: all of a short one. */
+/* fetched_text: the whole content of a short file. */
 static svn_error_t *fetched_text(struct fetched *fetched, struct str *out, apr_pool_t *pool)
 {
     apr_size_t len = (apr_size_t)fetched->bytes;
@@ -416,7 +417,7 @@ static svn_error_t *file_out(struct walk *walk, const char *path, svn_revnum_t r
 static int difference_compare(const void *a, const void *b)
 {
     const struct difference *x = a, *y = b;
-    int order = svn_path_compare_paths(x->path, y->path); /* folders before what is in them, as a local walk goes */
+    int order = svn_path_compare_paths(x->path, y->path); /* a folder before its entries, as in a local walk */
     return order != 0 ? order : (int)x->kind - (int)y->kind;
 }
 
@@ -583,7 +584,7 @@ static bool served_workflows(struct source *source, struct arena *arena, struct 
     svn_pool_destroy(pool);
     if (fault != NULL)
         return svn_fail(svn, fault, err, "reading " WORKFLOWS_FOLDER " of revision %lld", (long long)ident.rev);
-    if (!found.same && known.len > 0 && str_eq(known, found.content)) /* known only now, from what was read */
+    if (!found.same && known.len > 0 && str_eq(known, found.content)) /* the hash is known only after reading */
         found = (struct source_workflows){ .content = found.content, .same = true };
     *out = found;
     return true;

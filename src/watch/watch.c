@@ -1,9 +1,10 @@
 /* watch: which archives are followed, and the door of the room.
  *
- * Owns the list of followed archives: what the store says, asked at the start and whenever somebody says that it
- * changed. One timer serves them all.
+ * Owns the list of followed archives, which is read from the store at the start and after each reported change. One
+ * timer serves them all.
  *
- * Fails at the start, when the store or the notify socket can't be opened; later only by archive (watch_status). */
+ * Opening fails if the store or the notify socket can't be opened. Later faults belong to single archives
+ * (watch_status). */
 #include <string.h>
 
 #include "io/clock.h"
@@ -13,7 +14,7 @@
 
 enum { SCAN_LOCAL_MS = 1000, SCAN_SAFETY_MS = 30000, SCAN_REMOTE_MS = 60000 };
 
-static struct watch *left; /* those whose threads hung at the end: nobody uses them but these threads */
+static struct watch *left; /* never freed: threads that hung at the end still use them */
 
 const char *watch_state_name(enum watch_state state)
 {
@@ -69,7 +70,7 @@ void watch_archive_told(struct watch *watch, const struct archive_view *view)
         map_put(&watch->by_lane, (uint64_t)follow->lane, follow);
         pthread_mutex_unlock(&watch->lock);
     }
-    follow->recheck = true; /* what the store says of it may have changed: a skipped revision */
+    follow->recheck = true; /* its row may have changed, as by a skipped revision */
     follow_poke(follow);
 }
 
@@ -119,7 +120,7 @@ bool watch_hint(struct watch *watch, int64_t lane, const struct watch_hint *hint
     return true;
 }
 
-/* woken: by the engine: has the duty come to this server, or have other servers changed which archives there are? */
+/* woken: the engine calls it: does this server hold the duty now, or have peers added or removed archives? */
 static void woken(void *owner)
 {
     struct watch *watch = owner;
@@ -127,7 +128,7 @@ static void woken(void *owner)
         return;
     int64_t epoch = engine_duty(watch->config.engine, DUTY_watch);
     uint64_t version = engine_archives_version(watch->config.engine);
-    /* it turned out so */
+    /* this server held the duty before; a peer has it now */
     bool taken = watch->lapsed && epoch == 0 && !engine_duty_claimed(watch->config.engine, DUTY_watch);
     bool all = (epoch > 0 && epoch != watch->epoch) || taken, any = false;
     int64_t lanes[ARCHIVE_NEWS_MAX];
@@ -136,7 +137,7 @@ static void woken(void *owner)
     watch->epoch = epoch;
     watch->archives_version = version;
     if (all || any)
-        watch_archives_changed(watch); /* and a look at each */
+        watch_archives_changed(watch); /* each is scanned too */
     for (size_t i = 0; i < n && !all && !any; i++)
         archive_read_lane(watch, lanes[i]);
     hint_messages_take(watch);
@@ -221,7 +222,7 @@ bool watch_close(struct watch *watch)
         if (all || !follow->busy)
             follow_free(follow);
     }
-    if (!all) { /* what a thread that hangs uses is left to it */
+    if (!all) { /* a thread that hangs still uses the memory */
         watch->left_before = left;
         left = watch;
         return false;

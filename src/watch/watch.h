@@ -1,19 +1,21 @@
 /* watch: follows the repositories of archives and brings their revisions to the engine, in order.
  *
- * What wakes it are hints: a datagram at DATA/run/notify.sock (`weir notify`, from hooks), watch_hint, inotify in a
- * local repository, and a look at the youngest revision now and then (local without inotify: 1 s; local with it: a slow
- * safety look; served: 60 s). A hint says no more than: look. The repository is what is true, the store says how far we
- * are; so hints may come in any order, twice, or never.
+ * Hints start a scan: a datagram at DATA/run/notify.sock (`weir notify`, sent by hooks), watch_hint, inotify in a local
+ * repository, and a timer (local without inotify: 1 s; local with it: a slow safety scan; served: 60 s). A hint only
+ * asks for a scan. The repository decides which revisions there are, and the store knows the last one that the engine
+ * has; so hints may come in any order, twice, or never.
  *
- * An archive is worked on by one thread at a time; served and local repositories have threads of their own, so one that
- * hangs delays no other. Revisions are read in batches, handed to the engine as CMD_REVISION on the loop's thread, and
- * the next batch is read when these were answered. A repository that can't be read is a fault of that archive: kept for
- * watch_status, logged when it changes, tried again with growing pauses, gone by itself.
+ * One thread at a time works on an archive. Served and local repositories have separate threads, so a repository that
+ * hangs delays no other. Revisions are read in batches and submitted to the engine as CMD_REVISION on the loop's
+ * thread; the next batch is read after the engine has answered all of them. A repository that can't be read is a fault
+ * of its archive: watch_status shows it, it is logged when it changes, and scans are retried with growing pauses until
+ * one succeeds.
  *
- * Of servers that share a store one follows the repositories (DUTY_watch); what it brings carries the epoch, and hints
- * that others get are passed on to it. A repository must be within reach of each of them.
+ * Of several servers on one store, the holder of DUTY_watch follows the repositories; its commands carry the epoch, and
+ * the other servers pass hints on to it. Each server must be able to reach every repository.
  *
- * All functions are called on the loop's thread but watch_status and watch_hint_message, which any thread may call. */
+ * All functions are called on the loop's thread, except watch_status and watch_hint_message: any thread may call these.
+ */
 #ifndef WEIR_WATCH_WATCH_H
 #define WEIR_WATCH_WATCH_H
 
@@ -37,37 +39,36 @@ struct watch_config {
     int64_t scan_local_ms, scan_safety_ms, scan_remote_ms; /* 0: 1000, 30000, 60000 */
 };
 
-/* watch_open: begins with the living svn and git archives of the store. */
+/* watch_open: starts with the svn and git archives of the store that weren't removed. */
 struct watch *watch_open(const struct watch_config *config, struct err *err);
 void watch_closing(struct watch *watch); /* before engine_stop: nothing more is submitted; trees end with unavailable */
-/* watch_close: after engine_free, and after who asked for probes and trees is gone: none of them is called any more. A
- * thread that hangs in a served repository is left to the end of the process: false; then leave by _exit, since it may
- * be anywhere in its libraries. */
+/* watch_close: call it after engine_free, when the owners of probes and trees are gone: no callback comes any more.
+ * false: a thread hangs in a served repository and goes on until the process ends; then the process must end by _exit,
+ * because that thread may be anywhere in its libraries. */
 bool watch_close(struct watch *watch);
 
-/* watch_archives_changed: after an archive was added, removed, or a revision was skipped: the store is asked which
- * archives there are. */
+/* watch_archives_changed: called after an archive was added or removed or a revision was skipped: all archives are
+ * read from the store again. */
 void watch_archives_changed(struct watch *watch);
-/* watch_archive_changed: the same of one archive, at the cost of one, however many there are. */
+/* watch_archive_changed: the same for one archive; the cost doesn't depend on how many there are. */
 void watch_archive_changed(struct watch *watch, struct str tenant, struct str name);
-/* watch_archive_told: the same, by a caller that has read the archive. On PostgreSQL the two above read it later, on a
- * thread. */
+/* watch_archive_told: the same for a caller that has the archive's row. (On PostgreSQL the two functions above read it
+ * later, on a thread.) */
 struct archive_view;
 void watch_archive_told(struct watch *watch, const struct archive_view *view);
 
-/* watch_hint: somebody says that there is a revision. What it says of a revision's cause and transaction goes with the
- * revision when it is read; where that has happened, the engine is told of it afterwards. false: no svn or git archive
- * of this lane is followed. */
+/* watch_hint: a client reports a revision. Its cause and transaction are submitted with the revision when that is read,
+ * or by a later command if it was read before. false: no svn or git archive of this lane is followed. */
 struct watch_hint {
-    int64_t rev;       /* 0: not known which (git) */
-    struct str commit; /* git: the newest of what it speaks of; empty: whatever is new */
+    int64_t rev;       /* svn; 0: not known */
+    struct str commit; /* git: the newest commit that it reports; empty: all new ones */
     struct str txn;
-    struct str cause; /* key of the task whose job made it; empty: a person's */
+    struct str cause; /* key of the task whose job made the commit; empty: a person made it */
 };
 bool watch_hint(struct watch *watch, int64_t lane, const struct watch_hint *hint);
 
-/* watch_hint_message: what another server passes on, because this one follows the repositories. Any thread, from
- * watch_open to watch_closing. */
+/* watch_hint_message: a hint that another server passes on, because this one follows the repositories. Any thread may
+ * call it between watch_open and watch_closing. */
 void watch_hint_message(struct watch *watch, struct str text);
 
 /* watch_notify_path: absolute; hooks call `weir --server unix:PATH notify ARCHIVE REV`. NULL: there is none. */
@@ -76,17 +77,17 @@ const char *watch_notify_path(const struct watch *watch);
 enum watch_state { WATCH_NONE, WATCH_OK, WATCH_BEHIND, WATCH_FAULT, WATCH_STATE_COUNT };
 const char *watch_state_name(enum watch_state state); /* ok behind fault */
 struct watch_status {
-    enum watch_state state; /* behind: revisions are there that the engine doesn't know yet */
+    enum watch_state state; /* behind: the repository has revisions that the engine doesn't know yet */
     char text[480];         /* fault: what and where; behind: how many; else empty */
     int64_t since;          /* wall ms: when the state began */
-    int64_t looked;         /* wall ms of the last look; 0: none yet */
-    int64_t youngest;       /* svn: the youngest seen; git: the last number given; -1: not known yet */
+    int64_t looked;         /* wall ms of the last scan; 0: none yet */
+    int64_t youngest;       /* svn: the youngest revision; git: the last number given; -1: not known yet */
     char tip[65];           /* git: the branch's commit; empty: none, or not known yet */
 };
 bool watch_status(struct watch *watch, int64_t lane, struct watch_status *out); /* false: it isn't followed */
 
-/* watch_probe: opens a repository now, on a thread, and says what an archive of it would start with. `done` is called
- * once, on the loop's thread, unless the probe is cancelled. The probe and its strings live until done returns. */
+/* watch_probe: opens a repository on a thread and finds out with which revision an archive of it would start. `done` is
+ * called once, on the loop's thread, unless the probe is cancelled. The probe and its strings live until it returns. */
 struct watch_probe {
     /* in; copied */
     enum archive_kind kind;
@@ -104,27 +105,27 @@ struct watch_probe {
     int64_t first;    /* for archive.first */
     struct str tip;   /* for archive.tip: git: the commit before `first`; empty: none */
 };
-/* The probe is given with its `in` set; NULL: refused (unavailable), done isn't called. What is returned is watch's own
- * copy, for cancelling and for done. */
+/* The caller sets the `in` members. Returns watch's own copy, which `done` gets and watch_probe_cancel takes; NULL:
+ * refused (unavailable), and done isn't called. */
 struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *in, struct err *err);
-void watch_probe_cancel(struct watch_probe *probe); /* done won't be called; the probe is gone for the caller */
+void watch_probe_cancel(struct watch_probe *probe); /* frees the probe; done isn't called */
 
-/* watch_tar_stream: the tree of a revision as a tar, in pieces, at the pace of who takes them. */
+/* watch_tar_stream: streams the tree of a revision as a tar, in pieces, at the pace of the reader. */
 struct watch_tar_stream;
 struct watch_tar_stream_sink {
-    /* bytes: one piece, valid during the call; the next one comes after watch_tar_stream_more (which may be called
-     * inside). */
+    /* bytes: one piece, valid during the call. The next piece comes after watch_tar_stream_more, which may be called
+     * inside. */
     void (*bytes)(void *owner, struct str bytes);
-    /* end: called once, after the last piece was given, or on a failure, at any point; err->code ERR_none: whole. The
-     * tree is gone then. */
+    /* end: called once, after the last piece or, at any point, on a failure. err->code ERR_none: the tar is whole. The
+     * stream is freed afterwards. */
     void (*end)(void *owner, const struct err *err);
     void *owner;
 };
-/* archive: kind, url and branch are used, and copied. ident: git's commit. NULL: refused (unavailable), nothing is
- * called. */
+/* archive: its kind, url and branch are copied. ident: of git the commit. NULL: refused (unavailable), and no callback
+ * comes. */
 struct watch_tar_stream *watch_tar_stream(struct watch *watch, const struct archive *archive, int64_t rev,
     struct str ident, const struct watch_tar_stream_sink *sink, struct err *err);
 void watch_tar_stream_more(struct watch_tar_stream *stream);
-void watch_tar_stream_cancel(struct watch_tar_stream *stream); /* nothing is called any more */
+void watch_tar_stream_cancel(struct watch_tar_stream *stream); /* frees the stream; no callback comes */
 
 #endif

@@ -1,7 +1,8 @@
-/* duties: what one server of a site is enough for (timers, schedules, watch, retention), and its locks.
+/* duties: work that one server does for the whole site (timers, schedules, watch, retention), and the site's locks.
  *
- * Each has a row with its holder, an epoch and a beat. src/coord decides whose it is; a turn refuses a command that was
- * made under an epoch that is over. With its own beat a server writes the rows of the executors that it has heard. */
+ * Each has a row with its holder, an epoch and a beat. src/coord decides which server holds it. A turn refuses a
+ * command that was made under an older epoch. With its own beat a server writes the rows of the executors that polled
+ * it. */
 #include "engine/archives.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
@@ -18,7 +19,7 @@ static const char *const duty_names[DUTY_AND_LOCK_COUNT] = {
     [LOCK_config] = "config",
 };
 
-/* Whose the duties are now: when this server begins, and after it was away. What it remembers may be long over. */
+/* Reads who holds the duties: at the start, and after the store was lost, since the copy in memory may be outdated. */
 bool duties_load(struct turn *turn, struct err *err)
 {
     struct store *store = turn->engine->store;
@@ -46,7 +47,7 @@ void duties_run(struct turn *turn)
                  engine->shared->coord->leaving;
     struct coord_step *steps = NULL;
     turn->beats = beats && !engine->store->exclusive;
-    /* a poll that brings nothing writes nothing: those who were heard go with the server's own beat */
+    /* a poll without results writes no row; executors that polled are written with the server's own beat */
     executors_beat(turn);
     if (engine->store->exclusive || (!beats && turn->boot < coord_next(engine->shared->coord)))
         return;
@@ -88,7 +89,7 @@ void duties_commit(struct turn *turn)
     if (timers || !coord_holds(engine->shared->coord, DUTY_timers))
         return;
     engine->backlog->tells_due = true;
-    /* what the one before has left; back-offs too: the clock may have been set since this server had the duty */
+    /* look for work that the previous holder left, and check back-offs: the clock may have been set meanwhile */
     engine->backlog->next_time = 0;
     engine->backlog->clock_offset = engine->schedules->offset = OFFSET_UNKNOWN;
 }
@@ -125,7 +126,7 @@ bool duty_refused(struct turn *turn, struct command *command)
         command->under.duty < DUTY_COUNT ? "duty" : "lock", duty_names[command->under.duty]);
 }
 
-/* Under what a server does for all of a shared store. */
+/* Names the server and the epoch in the history of what it does for the whole site. */
 struct str duty_text(struct turn *turn, enum duty_kind duty)
 {
     const struct engine *engine = turn->engine;
@@ -138,7 +139,7 @@ struct str duty_text(struct turn *turn, enum duty_kind duty)
 bool command_note(struct turn *turn, struct command *command)
 {
     if (turn->engine->store->exclusive)
-        return true; /* nobody else is there */
+        return true; /* there are no peers to notify */
     *ARRAY_ADD(turn->arena, turn->changes.shared.notes) = str_dup(turn->arena, command->in.note.text);
     command->status = 202;
     return true;

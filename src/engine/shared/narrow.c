@@ -1,18 +1,17 @@
 /* narrow: turns of several servers side by side.
  *
- * A wide turn has the store to itself. A narrow one shares it with narrow turns of other servers: each task's row that
- * it reads is locked until it is over, pending tasks that somebody else has locked are passed over, what it counts (of
- * lanes, of executors) is added and not set. Servers meet at the rows of one task or of one large claim, and at the
- * head, which is taken last. Its number comes from a block of its server's own: rows carry the number of their turn,
- * and are written before it is known which turn is the next.
+ * A wide turn holds the store's lock alone. A narrow turn shares it with narrow turns of peers: it locks each task row
+ * that it reads until its end, skips pending tasks that a peer has locked, and adds to counters (of lanes and
+ * executors) instead of setting them. Servers contend only for the rows of one task or one large claim, and for the
+ * head, which a turn locks last. A narrow turn's number comes from a block reserved by its server, because rows carry
+ * the number of their turn and are written before the order of commits is known.
  *
- * Narrow are the turns that do work: they make tasks, of requests and of revisions, claim and finish them, cancel and
- * retry them. An archive is locked by whoever opens its revisions or moves its lock on (archive_own), a slot by whoever
- * takes it or gives it back, both as rows; who makes tasks takes numbers for them when he begins, so that they are in
- * the order in which requests came, to whichever server. What is the site's is decided wide, while nobody else decides
- * anything: pauses, duties and what is due by itself, executors, tokens, configuration, archives that come and go,
- * names that are new. What turns out to need that in the middle of a narrow turn ends it (turn_widen): nothing was
- * changed, and the same commands are decided once more, wide. */
+ * Narrow turns create tasks (posted or of revisions), claim, finish, cancel and retry them. A turn that opens revisions
+ * of an archive or passes its lock on locks the archive's row (archive_own); one that takes or releases a slot locks
+ * the slot's row. A turn that creates tasks reserves their numbers when it begins, so that numbers follow the order of
+ * requests, whichever server takes them. What belongs to the whole site is decided wide: pauses, duties, everything
+ * due by time, executors, tokens, configuration, added and removed archives, new names. A narrow turn that finds out
+ * that it needs any of these ends without a change (turn_widen), and its commands are decided again in a wide turn. */
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
@@ -24,13 +23,13 @@
 #include "engine/waiters.h"
 
 enum {
-    TURNS_OWN = 2000,  /* a block of numbers; half used up, the next wide turn takes another */
-    SPECS_A_TURN = 10, /* numbers for them in a block */
-    NUMBERS_MORE = 64, /* of tasks, at least, when a turn makes more than it foresaw */
-    WIDE_MS = 500,     /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
-    /* from this many enqueue calls on, take the turn wide: one commit carries them all, */
+    TURNS_OWN = 2000,  /* turn numbers in a block; when half are used, the next wide turn reserves a new block */
+    SPECS_A_TURN = 10, /* spec numbers in a block, per turn number */
+    NUMBERS_MORE = 64, /* least task numbers to reserve when a turn creates more tasks than it expected */
+    WIDE_MS = 500,     /* after a turn had to be widened, so long all turns are wide: similar work is likely */
+    /* from this many enqueue calls on, take the turn wide, so that one commit carries them all, */
     POSTS_MANY = 4,
-    POSTS_MS = 100, /* and so long afterwards */
+    POSTS_MS = 100, /* and all turns for so long afterwards */
 };
 
 void turn_widen(struct turn *turn)
@@ -86,7 +85,7 @@ int64_t task_number(struct turn *turn)
     if (number == 0)
         turn_widen(turn);
     if (number < turn->head.next_task)
-        return turn->head.next_task++; /* the turn is repeated wide: the number isn't used */
+        return turn->head.next_task++; /* never stored: the turn is repeated wide */
     turn->head.next_task = number + 1;
     return number;
 }
@@ -100,7 +99,7 @@ int64_t spec_number(struct turn *turn)
     return turn->narrow.own.spec++;
 }
 
-/* --- when --- */
+/* --- narrow or wide? --- */
 
 bool something_due(struct engine *engine, int64_t wall, int64_t boot)
 {
@@ -149,7 +148,7 @@ void turn_noted(struct engine *engine, struct command **commands, size_t n, int6
         engine->shared->wide_until = boot + POSTS_MS;
 }
 
-/* In a wide turn's commit. */
+/* Part of a wide turn's commit: the block for this server's next narrow turns. */
 void numbers_reserve(struct turn *turn, struct store_head *head)
 {
     const struct engine *engine = turn->engine;
@@ -203,7 +202,8 @@ static bool archives_are_own(struct turn *turn, const struct changes *c)
     return own;
 }
 
-/* last_vt: from where on it was moved, so that the steps of two turns count both. */
+/* The lane as the turn found it. Its last_vt is where the turn began to count, so that the steps of two concurrent
+ * turns add up. */
 static const struct lane *lane_before(struct turn *turn, const struct lane *lane)
 {
     if (PLANT(lanes_uncounted))
@@ -235,7 +235,7 @@ bool changes_narrow(struct turn *turn)
     return true;
 }
 
-/* --- afterwards --- */
+/* --- after the turn --- */
 
 void narrow_committed(struct turn *turn, const struct store_head *head)
 {
@@ -248,7 +248,7 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     engine->shared->own.turn += turn->slice->events.n > 0;
     if (alone)
         engine->shared->taken = *head;
-    engine->shared->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
+    engine->shared->own_seq = alone ? 0 : head->seq; /* peers_take must not take our own events for a peer's */
     engine->shared->own_events = (int64_t)turn->slice->events.n;
     engine->head = *head;
     for (size_t i = 0; i < turn->changes.shared.counts.n; i++) {
@@ -259,7 +259,7 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     }
 }
 
-/* Undoes a narrow turn that failed. The same commands bring again what it learned of executors. */
+/* Undoes a narrow turn that failed. What it learned of executors stays: the same commands say it again. */
 void narrow_undo(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
@@ -267,7 +267,7 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n)
     bool made = turn->changes.specs.n > 0;
     if (PLANT(specs_kept))
         made = false;
-    if (made) { /* specs that the store doesn't have */
+    if (made) { /* the caches have specs that were never stored */
         caches_specs_drop(engine);
         definitions_drop(engine);
     }

@@ -1,13 +1,13 @@
-/* peers: what other servers on the same store have committed. A turn of a shared store begins with the store's lock,
- * alone or shared (narrow.c); what peers have committed since this server's last turn is then taken over: rows of the
- * small tables, and from the events which task was granted, has ended or is to end. So every turn decides on the
- * present, wherever it is taken.
+/* peers: what other servers on the same store have committed. A turn on a shared store first takes the store's lock,
+ * alone or shared (narrow.c), then takes over what peers committed since this server's last turn: rows of the small
+ * tables, and from the events which tasks were granted, have ended or are to end. So each turn decides on the present
+ * state, whichever server takes it.
  *
- * Before it begins, a turn says which rows it will ask for (needs_expect), so that they come with the lock instead of
- * one by one under it.
+ * Before it begins, a turn names the rows that it will read (needs_expect), so that they arrive together with the lock
+ * instead of one by one while it is held.
  *
- * Leases across servers depend on each executor's row. The server that hears the executor writes it once a second (its
- * beat); a server that sees no beat for a lease, by its own clock, may give the executor up. */
+ * Leases across servers depend on each executor's row. The server that the executor polls writes the row once a second
+ * (the beat). A server that sees no beat for the length of a lease, by its own clock, may mark the executor lost. */
 #include <string.h>
 
 #include "engine/archives.h"
@@ -20,10 +20,10 @@
 #include "engine/waiters.h"
 
 enum {
-    HEARD_MS = 200,    /* a row that is written with every finish says nothing new so soon */
-    NEEDS_MAX = 10000, /* finishes whose rows are asked for ahead */
-    ABOUT_MS = 10000,  /* so long without a commit of another server: there is none */
-    AHEAD_MS = 5000,   /* clocks of servers don't differ by more */
+    HEARD_MS = 200,    /* an executor's row changes with each finish; leases are renewed by it at most this often */
+    NEEDS_MAX = 10000, /* finishes whose rows are read ahead */
+    ABOUT_MS = 10000,  /* after so long without a peer's commit, no peer is assumed to be there */
+    AHEAD_MS = 5000,   /* a peer's clock that is further ahead was set wrong */
 };
 
 bool peers_are_about(const struct engine *engine, int64_t boot)
@@ -31,7 +31,7 @@ bool peers_are_about(const struct engine *engine, int64_t boot)
     return engine->shared->peers_seen && boot - engine->shared->peers_seen <= ABOUT_MS;
 }
 
-/* --- taking over --- */
+/* --- taking over what peers committed --- */
 
 static void executor_heard(struct engine *engine, struct known_executor *known, int64_t boot)
 {
@@ -46,8 +46,8 @@ static void executor_heard(struct engine *engine, struct known_executor *known, 
     }
 }
 
-/* Who was granted: the tenant's own executor of that name, or one that serves everybody. Where there are both, the row
- * says which. */
+/* The executor that was granted the task. An event has only its name; if both the tenant and the site have an executor
+ * of that name, the attempt's row decides. */
 static const struct known_executor *granted_to(struct turn *turn, const struct event *event)
 {
     struct engine *engine = turn->engine;
@@ -88,8 +88,8 @@ static void granted_elsewhere(struct turn *turn, const struct event *event)
     guard_leave(engine, GUARD_heard);
 }
 
-/* Another server wrote the grants of an executor that may have forgotten them (memory_lost): their rows are read when
- * asked for. */
+/* A peer rewrote the grants of an executor that may have forgotten its jobs (memory_lost): our copies are outdated, and
+ * each row is read when it is needed. */
 static void grants_unread(const struct known_executor *known)
 {
     for (struct list_node *at = known ? known->active_grants.first : NULL; at; at = at->next)
@@ -107,7 +107,7 @@ static void event_follow(
 {
     struct engine *engine = turn->engine;
     struct active_grant *live = event->task ? map_find(&engine->grants->active, (uint64_t)event->task) : NULL;
-    /* it came before a grant of our own, in a turn beside ours */
+    /* a concurrent turn committed it before we granted the task again */
     bool passed = live && live->attempt.grant > event->grant;
     bool move = event->kind == EVENT_move && !passed;
     if (PLANT(grants_unfollowed))
@@ -121,20 +121,20 @@ static void event_follow(
         live->ending = event->to;
         if (known && known->parked)
             poll_cancel(turn, known->parked, &live->attempt, event->to);
-        engine->shared->cancels_left |= turn->narrow.is; /* unless its answer is told, see narrow_committed */
+        engine->shared->cancels_left |= turn->narrow.is; /* until this turn commits (narrow_committed): it may fail */
     }
     if (event->kind == EVENT_executor)
         grants_unread(executor_told(engine, event->subject));
     if (event->kind == EVENT_incarnation)
         MAP_EACH (&engine->cache->executors, e)
             grants_unread(e->value);
-    if (event->kind == EVENT_resume) /* a batch was returned; this server goes on with the rest */
+    if (event->kind == EVENT_resume) /* a peer resumed one batch; this server may go on with the rest */
         *ARRAY_ADD(&engine->arena, engine->backlog->resuming) = event->lane;
     engine->shared->went_back |= event->kind == EVENT_incarnation;
     bool freed = event->from == STATE_X && engine->cache->applies; /* a target may be free */
     engine->polls->left |= (event->kind == EVENT_move && (event->to == STATE_P || freed)) ||
                            event->kind == EVENT_resume ||
-                           /* its poll may wait here */
+                           /* the executor's poll may be parked at this server */
                            event->kind == EVENT_executor_state || event->kind == EVENT_executor;
     if (event->kind == EVENT_token_revoked)
         token_gone_elsewhere(turn, event->subject);
@@ -157,19 +157,19 @@ void endings_tell(struct turn *turn)
     }
 }
 
-/* Everything is read again: a cancel among it that another server took must not wait for its executor's next poll. */
+/* Reads everything again. A cancel that a peer committed meanwhile must not wait for the executor's next poll. */
 static bool anew(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     if (!engine_anew(engine, turn->boot, err))
         return false;
-    engine->shared->peers_seen = turn->boot; /* they may be there */
+    engine->shared->peers_seen = turn->boot; /* peers may be there */
     endings_tell(turn);
     return true;
 }
 
-/* Another server's clock was far ahead of ours, perhaps for a moment: back-offs that it made are looked at again
- * (holds_lift, which takes it for ours that was set back). */
+/* A peer's clock was far ahead of ours, perhaps for a moment only. Back-offs that it computed are checked again: the
+ * larger offset makes holds_lift act as if our own clock had been set back. */
 static void clock_follow(struct turn *turn, const struct others *others)
 {
     int64_t *offset = &turn->engine->backlog->clock_offset, latest = 0;
@@ -188,7 +188,7 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
     bool tokens = false, site = false;
     if (!store->ops->shared->load_others(store, turn->arena, &engine->shared->taken, &others, err))
         return false;
-    bool schedules = others.n_archives > 0; /* a newer workflow, however its revision came to be opened */
+    bool schedules = others.n_archives > 0; /* one of them may have a newer workflow */
     if (others.too_far && turn->narrow.is)
         return turn_widen(turn), false;
     if (others.too_far)
@@ -201,7 +201,7 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
     if (PLANT(recent_kept))
         engine->cache->recent_since--;
     caches_refresh(engine, &others);
-    bool gone = (int64_t)others.n_classes != classes; /* a number was spent on telling that (expiry.c) */
+    bool gone = (int64_t)others.n_classes != classes; /* classes were removed: expiry.c skips a number to signal it */
     if (gone && !caches_classes_again(engine, err))
         return false;
     for (size_t i = 0; i < others.n_executors; i++) {
@@ -219,8 +219,8 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
     for (size_t i = 0; i < others.n_events; i++) {
         const struct event *event = &others.events[i];
         bool ours = own && event->seq <= own && event->seq > own - engine->shared->own_events;
-        ours &= event->kind != EVENT_ending; /* of a grant that we hear of only now, by an event before this one */
-        /* what is newer comes next time */
+        ours &= event->kind != EVENT_ending; /* its task may have been granted by a peer, in an event just before */
+        /* later events are followed by the next turn */
         if (!ours && event->seq <= head->seq)
             event_follow(turn, event, &tokens, &schedules, &site);
     }
@@ -231,9 +231,10 @@ static bool peers_take(struct turn *turn, const struct store_head *head, struct 
            (!schedules || schedules_load(engine, err)) && !turn->slice->failed;
 }
 
-/* A standby that wasn't synchronous was promoted, or an older copy put in the store's place: less is there than this
- * server has seen. Or as much again: another server, which has seen less, may have gone on with it before this one was
- * back. So after a new connection the history itself is asked for the turn that this server has seen last. */
+/* Did the store lose commits that this server has seen? That happens when an asynchronous standby is promoted or an
+ * older copy is put in place. A smaller head shows it. But a peer that had seen less may have gone on with the older
+ * store until its head was as large again; so after a reconnect the history is checked for the last turn that this
+ * server saw. */
 static bool store_went_elsewhere(
     struct engine *engine, const struct store_head *now, const struct store_head *known, bool *out, struct err *err)
 {
@@ -264,13 +265,13 @@ bool peers_follow(struct turn *turn, struct err *err)
     bool older = false;
     if (!store->exclusive && !store_went_elsewhere(engine, &head, &known, &older, err))
         return false;
-    bool another = head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */
+    bool another = head.incarnation != known.incarnation; /* a peer's, or our own commit whose answer was lost */
     engine->shared->went_back |= another;
     if (PLANT(stale_kept))
         engine->shared->stale = false;
     if (turn->narrow.is && (engine->shared->stale || older || engine->shared->went_back))
         return turn_widen(turn), false;
-    /* the commits of another incarnation have numbers that this server may have seen before */
+    /* another incarnation reuses commit numbers that this server may have seen */
     if (engine->shared->stale || older || another) {
         if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err)))
             return false;
@@ -294,7 +295,7 @@ bool peers_follow(struct turn *turn, struct err *err)
     return true;
 }
 
-/* --- what a turn will ask for --- */
+/* --- rows that a turn will read --- */
 
 static const struct finish_item *finishes_of(const struct command *command, size_t *out_n)
 {
@@ -311,7 +312,7 @@ static void finish_need(struct turn *turn, const struct finish_item *item, struc
     if (item->malformed)
         return;
     const struct active_grant *live = map_find(&engine->grants->active, (uint64_t)item->fence.task);
-    /* what others commit makes it forgotten */
+    /* a peer's commit clears the recent rows */
     bool kept = !engine->shared->peers_about && recent_row(engine, item->fence.task, &row);
     if (!kept)
         tasks[needs->n_tasks++] = item->fence.task;
@@ -321,7 +322,7 @@ static void finish_need(struct turn *turn, const struct finish_item *item, struc
         grants[needs->n_grants++] = item->fence.task;
 }
 
-/* The archive that a command is about, by its lane; 0: none. */
+/* The lane of the archive that a command names; 0: none. */
 static int64_t archive_of(struct turn *turn, const struct command *command)
 {
     struct str name = { 0 };
@@ -348,7 +349,7 @@ static bool is_order(const struct command *command)
     return command->kind == CMD_CANCEL || command->kind == CMD_RETRY || command->kind == CMD_PROMOTE;
 }
 
-/* How many tasks it names that a narrow turn locks before it looks at them. */
+/* How many tasks a command names; a narrow turn locks their rows before it reads them. */
 static size_t named_of(const struct command *command)
 {
     size_t n = is_order(command);
@@ -357,7 +358,7 @@ static size_t named_of(const struct command *command)
     return n;
 }
 
-/* Of a narrow turn: what it can wait for, and the numbers of the tasks that it will make. */
+/* Of a narrow turn: the rows that it locks, and the numbers of the tasks that it will create. */
 static void narrow_need(struct turn *turn, struct command **commands, size_t n, struct turn_needs *needs,
     int64_t *tasks, int64_t *preds, size_t most)
 {
@@ -382,7 +383,8 @@ static void narrow_need(struct turn *turn, struct command **commands, size_t n, 
     turn->narrow.n_numbers = needs->n_numbers;
 }
 
-/* A hint: what isn't named is loaded one by one. Several servers: what the others did comes too. */
+/* Only a hint: a row that isn't named is loaded when it is needed. With peers about, what they committed is requested
+ * in the same round trip. */
 void needs_expect(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
@@ -419,7 +421,7 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
         turn->slice->failed = true;
 }
 
-/* --- archives that were changed, for the watcher --- */
+/* --- changed archives, for src/watch --- */
 
 void archive_news_add(struct engine *engine, int64_t lane)
 {
