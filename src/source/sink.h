@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "source/source.h"
+#include "text/tar_writer.h"
 
 struct sink;
 
@@ -55,9 +56,7 @@ void sink_dir_release(struct sink_dir *dir);
 /* A tar. */
 struct sink_tar {
     struct sink sink;
-    const struct source_tar *out;
-    struct buf block;
-    uint64_t file_bytes; /* of the one that is being written, for the padding */
+    struct tar_writer writer;
 };
 void sink_tar_init(struct sink_tar *tar, const struct source_tar *out, const struct source_export_options *options);
 bool sink_tar_finish(struct sink_tar *tar, struct err *err); /* the end mark */
