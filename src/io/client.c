@@ -243,6 +243,13 @@ bool client_call(struct client *client, const char *method, const char *path, st
     return client_perform(client, &request, method, path, body, content_type, headers, timeout_ms, err);
 }
 
+bool client_upload(struct client *client, const char *path, const struct client_file *file, const char *content_type,
+    const char *const *headers, struct client_response *out, struct err *err)
+{
+    struct client_request request = { .sink = out, .file = file };
+    return client_perform(client, &request, "POST", path, (struct str){ 0 }, content_type, headers, 0, err);
+}
+
 void client_response_release(struct client_response *response)
 {
     buf_release(&response->body);

@@ -44,6 +44,15 @@ bool client_call(struct client *client, const char *method, const char *path, st
     const char *const *headers, int64_t timeout_ms, struct client_response *out, struct err *err);
 void client_response_release(struct client_response *response);
 
+/* client_upload: a POST whose body is a file, of any length: its first `bytes` bytes, read from the beginning as they
+ * are sent. No time limit. io: the file can't be read, or is shorter. */
+struct client_file {
+    int fd; /* the caller's; may be read from any place, so no pipe */
+    uint64_t bytes;
+};
+bool client_upload(struct client *client, const char *path, const struct client_file *file, const char *content_type,
+    const char *const *headers, struct client_response *out, struct err *err);
+
 /* client_stream: like client_call, body bytes are given to `piece` as they come (status known then); `piece` returns
  * false to stop. */
 bool client_stream(struct client *client, const char *method, const char *path, const char *const *headers,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 bool client_header_safe(const char *z)
 {
@@ -73,6 +74,47 @@ static bool request_set_headers(
         request_add_header(request, headers[i], headers[i + 1]);
     }
     return true;
+}
+
+/* request_on_read: the next bytes of a body that is a file. */
+static size_t request_on_read(char *out, size_t size, size_t n, void *owner)
+{
+    struct client_request *request = owner;
+    uint64_t left = request->file->bytes - request->file_at;
+    size_t len = size * n < left ? size * n : (size_t)left;
+    if (len == 0)
+        return 0;
+    ssize_t got;
+    do
+        got = pread(request->file->fd, out, len, (off_t)request->file_at);
+    while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+        request->file_fault = got < 0 ? errno : ENODATA;
+        return CURL_READFUNC_ABORT;
+    }
+    request->file_at += (uint64_t)got;
+    return (size_t)got;
+}
+
+/* request_on_seek: a connection that was kept may turn out to be closed; then the body is sent again on a new one. */
+static int request_on_seek(void *owner, curl_off_t offset, int origin)
+{
+    struct client_request *request = owner;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > request->file->bytes)
+        return CURL_SEEKFUNC_FAIL;
+    request->file_at = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static void request_set_file(struct client_request *request)
+{
+    CURL *easy = request->easy;
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->file->bytes);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, request_on_read);
+    curl_easy_setopt(easy, CURLOPT_READDATA, request);
+    curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, request_on_seek);
+    curl_easy_setopt(easy, CURLOPT_SEEKDATA, request);
 }
 
 static void request_set_method(CURL *easy, const char *method, struct str body, bool has_body)
@@ -155,7 +197,10 @@ bool request_set(struct client_request *request, const char *method, const char 
     mem_free(url);
     curl_easy_setopt(request->easy, CURLOPT_PATH_AS_IS, 1L);
     curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->headers);
-    request_set_method(request->easy, method, body, body.ptr != NULL);
+    if (request->file)
+        request_set_file(request);
+    else
+        request_set_method(request->easy, method, body, body.ptr != NULL);
     request_set_connection(request, timeout_ms);
     return true;
 }
@@ -231,6 +276,10 @@ bool request_outcome(struct client_request *request, CURLcode result, struct err
     if (request->too_large)
         return err_set(
             err, ERR_body_too_large, "%s: the answer is over %zu MiB", server, CLIENT_ANSWER_BYTES_MAX >> 20);
+    if (request->file_fault != 0)
+        return err_set(err, ERR_io, "the file that was being sent %s%s",
+            request->file_fault == ENODATA ? "has become shorter" : "can't be read: ",
+            request->file_fault == ENODATA ? "" : strerrordesc_np(request->file_fault));
     curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &os_errno);
     const char *words = request->fault[0] ? request->fault : curl_easy_strerror(result);
     if (result == CURLE_COULDNT_CONNECT && os_errno != 0)

@@ -37,6 +37,9 @@ struct client_request {
     struct client_response response;
     struct client_response *sink; /* where the answer goes: our own, or the blocking caller's */
     bool stopped, cancelled, too_large;
+    const struct client_file *file; /* a body that is read as it is sent; NULL: none, or `body` */
+    uint64_t file_at;               /* so much of it was read */
+    int file_fault;                 /* errno of that reading */
     bool (*piece)(int status, struct str bytes, void *owner);
     void (*done)(struct client_response *, struct err *, void *owner);
     void *owner;

@@ -402,9 +402,58 @@ static void server_vanishes(void **state)
     loop_free(loop);
 }
 
+/* A body that is a file: of any length, on a connection that was used before, again after the server has gone, and
+ * refused. */
+static void uploads(void **state)
+{
+    (void)state;
+    enum { PIECE = 1 << 20, PIECES = 20 };
+    FILE *file = tmpfile();
+    unsigned char *bytes = malloc(PIECE);
+    uint64_t sum = 0, size = (uint64_t)PIECE * PIECES;
+    for (unsigned at = 0; at < PIECES; at++) {
+        for (unsigned i = 0; i < PIECE; i++) {
+            bytes[i] = (unsigned char)(i * 7 + i / 251 + at);
+            sum = sum * 31 + bytes[i];
+        }
+        assert_int_equal(fwrite(bytes, 1, PIECE, file), PIECE);
+    }
+    assert_int_equal(fflush(file), 0);
+    char expected[64];
+    snprintf(expected, sizeof expected, "%llu %llu", (unsigned long long)size, (unsigned long long)sum);
+    struct client *client = open_client(bed.url, NULL, NULL);
+    struct client_response response;
+    struct err err = { .code = ERR_none };
+    for (int i = 0; i < 2; i++) {
+        call(client, "GET", "/hello", (struct str){ 0 }, 200, "hello");
+        assert_true(client_upload(
+            client, "/store", &(struct client_file){ fileno(file), size }, "application/x-tar", NULL, &response, &err));
+        assert_int_equal(response.status, 200);
+        assert_string_equal(response.body.ptr, expected);
+        client_response_release(&response);
+    }
+    assert_true(client_upload(
+        client, "/store?refused", &(struct client_file){ fileno(file), size }, NULL, NULL, &response, &err));
+    assert_int_equal(response.status, 403);
+    client_response_release(&response);
+    assert_false(
+        client_upload(client, "/store", &(struct client_file){ fileno(file), size + 1 }, NULL, NULL, &response, &err));
+    assert_int_equal(err.code, ERR_io);
+    assert_non_null(strstr(err.text, "has become shorter"));
+    client_response_release(&response);
+    assert_false(client_upload(client, "/store", &(struct client_file){ -1, 5 }, NULL, NULL, &response, &err));
+    assert_int_equal(err.code, ERR_io);
+    client_response_release(&response);
+    call(client, "GET", "/hello", (struct str){ 0 }, 200, "hello");
+    client_close(client);
+    free(bytes);
+    fclose(file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uploads),
         cmocka_unit_test(over_tcp),
         cmocka_unit_test(over_unix),
         cmocka_unit_test(bad_servers),
