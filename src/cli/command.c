@@ -135,10 +135,30 @@ static int command_run(const struct command_spec *spec, int argc, char **argv)
     return status == OPTIONS_RUN ? session_close(&session, run(&session)) : status;
 }
 
+/* Names of this program that mean one of its commands. */
+static const struct {
+    const char *program, *command, *part;
+} aliases[] = {
+    { "cscheckin", "cs", "submit" },
+};
+
+/* alias_find: the command that the program's own name means; NULL: none, it is called by what stands behind. */
+static const struct command_spec *alias_find(const char *program)
+{
+    const char *slash = strrchr(program, '/');
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (strcmp(slash ? slash + 1 : program, aliases[i].program) == 0)
+            return command_part_find(command_find(aliases[i].command), aliases[i].part);
+    return NULL;
+}
+
 int command_main(const struct command_spec *commands, int argc, char **argv)
 {
     table = commands;
     setlocale(LC_CTYPE, "");
+    const struct command_spec *alias = argc > 0 ? alias_find(argv[0]) : NULL;
+    if (alias)
+        return command_run(alias, argc, argv);
     int at = 1, words;
     while (at < argc && (words = common_words(argc, argv, at)) > 0)
         at += words;

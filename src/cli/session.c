@@ -190,8 +190,10 @@ static void fail_items(struct session *s)
             fprintf(stderr, "%s:", term_safe(&s->arena, item->file));
         if (item->path.len)
             fprintf(stderr, "%s: ", term_safe(&s->arena, item->path));
-        if (item->line)
+        if (item->line && item->column)
             fprintf(stderr, "%u:%u: ", item->line, item->column);
+        else if (item->line)
+            fprintf(stderr, "%u: ", item->line);
         fputs(term_safe(&s->arena, item->message), stderr);
         if (item->suggestion.len)
             fprintf(stderr, "; %s", term_safe(&s->arena, item->suggestion));
@@ -292,24 +294,47 @@ static void session_refused(struct session *s, const struct client_response *res
     s->status = known ? err_exit(s->err.code) : exit_of_status(response->status);
 }
 
+/* response_read: the document of a 2xx answer, or NULL with session.err and session.status. Releases it. */
+static json_t *response_read(struct session *s, struct client_response *response)
+{
+    json_t *document = NULL;
+    if (response->status < 200 || response->status > 299)
+        session_refused(s, response);
+    else if (response->body.len == 0)
+        document = json_object();
+    else if (!(document = json_parse(buf_str(&response->body), JSON_DEPTH_MAX, &s->err)))
+        s->status = 1, err_context(&s->err, "the answer of %s can't be read", s->server);
+    client_response_release(response);
+    return document;
+}
+
 json_t *session_try(struct session *s, const struct session_request *request)
 {
     struct client_response response = { 0 };
     s->err = (struct err){ .arena = &s->arena };
     s->status = 0;
-    if (!client_call(s->client, request->method, request->path, request->body,
-            request->body.ptr ? "application/json" : NULL, request->headers, request->timeout_ms, &response, &s->err)) {
-        s->status = err_exit(s->err.code);
-        return NULL;
-    }
+    if (client_call(s->client, request->method, request->path, request->body,
+            request->body.ptr ? "application/json" : NULL, request->headers, request->timeout_ms, &response, &s->err))
+        return response_read(s, &response);
+    s->status = err_exit(s->err.code);
+    return NULL;
+}
+
+json_t *session_upload(struct session *s, const char *path, const struct client_file *file, int *out_http)
+{
+    struct client_response response = { 0 };
     json_t *document = NULL;
-    if (response.status < 200 || response.status > 299)
-        session_refused(s, &response);
-    else if (response.body.len == 0)
-        document = json_object();
-    else if (!(document = json_parse(buf_str(&response.body), JSON_DEPTH_MAX, &s->err)))
-        s->status = 1, err_context(&s->err, "the answer of %s can't be read", s->server);
-    client_response_release(&response);
+    s->err = (struct err){ .arena = &s->arena };
+    s->status = 0;
+    if (client_upload(s->client, path, file, "application/x-tar", NULL, &response, &s->err)) {
+        *out_http = response.status;
+        document = response_read(s, &response);
+    } else {
+        client_response_release(&response);
+        s->status = err_exit(s->err.code);
+    }
+    if (!document)
+        session_fail(s);
     return document;
 }
 

@@ -60,6 +60,8 @@ json_t *session_get(struct session *session, const char *path);
 json_t *session_post(struct session *session, const char *path, json_t *body /* consumed; NULL: {} */);
 /* session_put: the option's value as a field of the body, if it was given. */
 void session_put(struct session *session, json_t *body, const char *option, const char *field);
+/* session_upload: POSTs a file of any length. *out_http: the status of a 2xx answer. */
+json_t *session_upload(struct session *session, const char *path, const struct client_file *file, int *out_http);
 /* session_try: like session_call, but says nothing: the failure is in session.err and session.status. */
 json_t *session_try(struct session *session, const struct session_request *request);
 json_t *session_look(struct session *session, const char *path); /* the same, GET */
