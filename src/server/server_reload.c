@@ -16,10 +16,11 @@ static void changes_log(const struct conf *now, const struct conf *next)
 {
     bool tls = server_tls_wanted(now) && server_tls_wanted(next);
     static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command",
-        "containers.options", "log.limit", "tenants", "retention.history" };
+        "containers.options", "log.limit", "tenants", "retention.history", "targets" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
-        bool applied = tls && str_starts(str_of(key), STR("tls."));
+        bool applied = (tls && str_starts(str_of(key), STR("tls."))) ||
+                       (str_starts(str_of(key), STR("changesets.")) && !conf_setting_is_own(i));
         for (size_t k = 0; k < sizeof live / sizeof *live; k++)
             applied |= strcmp(key, live[k]) == 0;
         if (str_eq(now->values[i].text, next->values[i].text))

@@ -45,10 +45,12 @@ static const struct conf_setting settings[] = {
     SETTING("hooks.after_enqueue", CONF_LIST, hooks.after_enqueue, .check = conf_check_program),
     SETTING("hooks.before_perform", CONF_LIST, hooks.before_perform, .check = conf_check_program),
     SETTING("hooks.after_perform", CONF_LIST, hooks.after_perform, .check = conf_check_program),
-    SETTING("changesets.base", CONF_PATH, changesets.base, .normal = NULL),
-    SETTING("changesets.approval", CONF_LIST, changesets.approval, .check = conf_check_movetype),
+    SETTING("changesets.base", CONF_PATH, spool.base, .own = true, .none = true),
+    SETTING("changesets.approval", CONF_MOVETYPES, changesets.approval, .normal = NULL),
+    SETTING("changesets.self_approval", CONF_TRUTH, changesets.self_approval, .normal = "true"),
     SETTING(
         "changesets.rollback_limit", CONF_COUNT, changesets.rollback_limit, .min = 1, .max = 1000000, .normal = "50"),
+    SETTING("changesets.stop", CONF_DURATION, changesets.stop_ms, .min = 1, .max = DAY_MS, .normal = "30s"),
     SETTING("changesets.limits.unpacked", CONF_SIZE, changesets.limits.unpacked_bytes, .min = 1, .max = TEBIBYTE,
         .normal = "1GiB"),
     SETTING(
@@ -59,7 +61,7 @@ static const struct conf_setting settings[] = {
     SETTING(
         "changesets.limits.path", CONF_COUNT, changesets.limits.path_bytes, .min = 1, .max = 2048, .normal = "1024"),
     SETTING("changesets.limits.depth", CONF_COUNT, changesets.limits.depth, .min = 1, .max = 1024, .normal = "64"),
-    SETTING("targets", CONF_NODE, targets, .shape = conf_shape_targets),
+    SETTING("targets", CONF_TARGETS, targets, .normal = NULL),
     SETTING("resque", CONF_NODE, resque, .shape = conf_shape_resque),
     SETTING("screwdriver", CONF_NODE, screwdriver, .shape = conf_shape_screwdriver),
     SETTING("retention.history", CONF_HISTORY, history_ms, .min = 60 * MINUTE_MS, .max = 36500 * DAY_MS,
@@ -85,7 +87,13 @@ const char *conf_setting_key(size_t i)
 bool conf_setting_is_scalar(size_t i)
 {
     enum conf_kind kind = settings[i].kind;
-    return kind != CONF_LIST && kind != CONF_SEMAPHORES && kind != CONF_TENANTS && kind != CONF_NODE;
+    return kind != CONF_LIST && kind != CONF_MOVETYPES && kind != CONF_SEMAPHORES && kind != CONF_TENANTS &&
+           kind != CONF_TARGETS && kind != CONF_NODE;
+}
+
+bool conf_setting_is_own(size_t i)
+{
+    return settings[i].own;
 }
 
 void conf_setting_option(struct buf *out, size_t i)
@@ -253,7 +261,7 @@ static void setting_load(struct load *load, size_t i)
         return;
     struct str *made =
         settings[i].kind == CONF_PATH ? (struct str *)(void *)((char *)load->conf + settings[i].offset) : NULL;
-    value->text = conf_value_show(load->arena, made != NULL ? text_node(load, *made) : node);
+    value->text = conf_value_show(load->arena, made != NULL && made->len > 0 ? text_node(load, *made) : node);
 }
 
 static void option_fault(struct load *load, const struct conf_option *option)
@@ -330,6 +338,39 @@ bool conf_parse(const struct conf_input *input, struct arena *arena, struct diag
     if (str_starts(out->store, STR("sqlite://")))
         out->store_dir = str_sub(out->store, sizeof "sqlite://" - 1, out->store.len);
     return diags->n_errors == n_errors;
+}
+
+bool conf_section_set(
+    const struct node_context *context, const struct doc_node *node, const char *section, struct conf *out)
+{
+    struct conf_input input = { .file = context->file };
+    struct load load = { .input = &input, .arena = context->arena, .diags = context->diags, .conf = out };
+    size_t before = context->diags->n_errors, first = 0;
+    struct str part;
+    while (key_part(settings[first].key, 0, &part) && !str_eqz(part, section))
+        first++;
+    if (node != NULL)
+        section_find(&load, node, first, 1, section);
+    for (size_t i = first; i < N_SETTINGS && same_section(settings[i].key, settings[first].key, 1); i++) {
+        if (settings[i].own && load.found[i] != NULL)
+            node_fault(context, load.found[i],
+                "'%s' is one server's, not the site's: it stands in that server's weir.yaml", settings[i].key);
+        else if (!settings[i].own)
+            setting_load(&load, i);
+    }
+    return context->diags->n_errors == before;
+}
+
+void conf_changesets_default(struct conf_changesets *out)
+{
+    struct arena arena = { 0 };
+    struct diag_file file = { STR("default"), { 0 } };
+    struct diags diags = { .arena = &arena };
+    struct conf conf = { 0 };
+    bool good = conf_section_set(&(struct node_context){ &file, &arena, &diags, NULL }, NULL, "changesets", &conf);
+    ASSERT(good); /* our own words */
+    *out = conf.changesets;
+    arena_release(&arena);
 }
 
 static void origin_show(struct buf *out, const struct conf_value *value)

@@ -9,7 +9,7 @@
 #define WEIR_TEXT_CONF_H
 
 #include "core/model.h"
-#include "text/changeset.h"
+#include "text/conf_changesets.h"
 #include "text/conf_tenants.h"
 #include "text/node.h"
 
@@ -75,6 +75,9 @@ struct conf {
     struct {
         int64_t local_ms, remote_ms;
     } look; /* how often repositories are scanned; hints and inotify come in between */
+    struct {
+        struct str base; /* `changesets.base`; default DATA/spool; `none`: there is no spool here */
+    } spool;
 
     /* the site */
     struct conf_semaphores semaphores;
@@ -83,14 +86,10 @@ struct conf {
         int64_t timeout_ms;
         struct conf_list before_enqueue, after_enqueue, before_perform, after_perform;
     } hooks;
-    struct {
-        struct str base; /* default DATA/spool */
-        struct conf_list approval;
-        int64_t rollback_limit;
-        struct changeset_limits limits;
-    } changesets;
-    const struct doc_node *targets, *resque, *screwdriver; /* checked for shape; NULL: none */
-    int64_t history_ms;                                    /* retention; -1: for ever */
+    struct conf_changesets changesets;
+    struct conf_targets targets;
+    const struct doc_node *resque, *screwdriver; /* checked for shape; NULL: none */
+    int64_t history_ms;                          /* retention; -1: for ever */
 
     struct conf_value values[CONF_SETTINGS_MAX]; /* by setting, see conf_setting_key */
 };
@@ -106,7 +105,8 @@ void conf_show(struct buf *out, const struct conf *conf);
 /* The settings by number, for help, completions and --show-config --json: "lease", "tls.certificate"; NULL past the
  * last. */
 const char *conf_setting_key(size_t i);
-bool conf_setting_is_scalar(size_t i);                 /* also as option and variable */
+bool conf_setting_is_scalar(size_t i); /* also as option and variable */
+bool conf_setting_is_own(size_t i);    /* one server's, though its section is the site's: changesets.base */
 void conf_setting_option(struct buf *out, size_t i);   /* --tls-certificate */
 void conf_setting_variable(struct buf *out, size_t i); /* WEIR_TLS_CERTIFICATE */
 

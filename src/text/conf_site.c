@@ -10,9 +10,6 @@
 #include "text/conf_value.h"
 #include "text/json.h"
 
-#define HISTORY_MS_MIN ((int64_t)3600 * 1000)
-#define HISTORY_MS_MAX ((int64_t)36500 * 24 * 3600 * 1000)
-
 /* --- the keys --- */
 
 static void semaphores_write(struct buf *out, const struct site_conf *conf)
@@ -34,6 +31,16 @@ static void retention_write(struct buf *out, const struct site_conf *conf)
     json_object_end(&json);
 }
 
+static void changesets_write(struct buf *out, const struct site_conf *conf)
+{
+    conf_changesets_write(out, &conf->changesets);
+}
+
+static void targets_write(struct buf *out, const struct site_conf *conf)
+{
+    conf_targets_write(out, &conf->targets);
+}
+
 static bool semaphores_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
 {
     return conf_semaphores_set(context, "semaphores", node, &out->semaphores);
@@ -46,22 +53,23 @@ static bool tenants_set(const struct node_context *context, const struct doc_nod
 
 static bool retention_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
 {
-    static const struct conf_setting history = { .key = "retention.history",
-        .kind = CONF_HISTORY,
-        .min = HISTORY_MS_MIN,
-        .max = HISTORY_MS_MAX,
-        .offset = offsetof(struct conf, history_ms) };
-    struct node_reader reader;
-    struct conf conf = { .history_ms = -1 };
-    size_t before = context->diags->n_errors;
-    if (!node_read_begin(&reader, context, node, "retention"))
-        return false;
-    const struct doc_node *value = node_read_any(&reader, "history");
-    if (value != NULL)
-        (void)conf_value_set(context, &history, value, (struct str){ 0 }, &conf);
-    node_read_end(&reader);
+    struct conf conf = { 0 };
+    bool good = conf_section_set(context, node, "retention", &conf);
     out->history_ms = conf.history_ms;
-    return context->diags->n_errors == before;
+    return good;
+}
+
+static bool changesets_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
+{
+    struct conf conf = { 0 };
+    bool good = conf_section_set(context, node, "changesets", &conf);
+    out->changesets = conf.changesets;
+    return good;
+}
+
+static bool targets_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
+{
+    return conf_targets_set(context, node, &out->targets);
 }
 
 static const struct {
@@ -72,6 +80,8 @@ static const struct {
     [SITE_SEMAPHORES] = { "semaphores", semaphores_write, semaphores_set },
     [SITE_TENANTS] = { "tenants", tenants_write, tenants_set },
     [SITE_RETENTION] = { "retention", retention_write, retention_set },
+    [SITE_CHANGESETS] = { "changesets", changesets_write, changesets_set },
+    [SITE_TARGETS] = { "targets", targets_write, targets_set },
 };
 
 const char *site_key_name(size_t key)
@@ -153,17 +163,20 @@ void site_of(const struct conf *conf, struct site_conf *out)
     *out = (struct site_conf){ .semaphores = conf->semaphores,
         .tenants = conf->tenants,
         .history_ms = conf->history_ms,
+        .changesets = conf->changesets,
+        .targets = conf->targets,
         .silent = (1U << SITE_KEYS) - 1 };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++)
         for (size_t k = 0; k < SITE_KEYS; k++)
-            if (conf->values[i].origin != CONF_DEFAULT && str_eqz(section_of(conf_setting_key(i)), keys[k].name))
+            if (conf->values[i].origin != CONF_DEFAULT && !conf_setting_is_own(i) &&
+                str_eqz(section_of(conf_setting_key(i)), keys[k].name))
                 out->silent &= ~(1U << k);
 }
 
 /* foreign_say: the fault of a key that isn't the site's: a node key, a key of a later version, or an unknown one. */
 static void foreign_say(const struct node_context *context, const struct doc_node *key)
 {
-    static const char *const later[] = { "hooks", "changesets", "targets", "resque", "screwdriver" };
+    static const char *const later[] = { "hooks", "resque", "screwdriver" };
     struct str known[SITE_KEYS];
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (str_eqz(key->text, later[i])) {

@@ -1,11 +1,13 @@
-/* conf_site: the keys of the configuration that hold for all servers of a site (`semaphores`, `tenants`,
- * `retention`): as a document for `weir config apply`, as the store keeps them, and the differences between two sets.
+/* conf_site: the keys of the configuration that hold for all servers of a site (`semaphores`, `tenants`, `retention`,
+ * `changesets`, `targets`): as a document for `weir config apply`, as the store keeps them, and the differences between
+ * two sets.
  *
  * Node keys (`listen`, `slots`, ...) belong to one server and are refused here, as are keys of later versions, each at
  * its place. */
 #ifndef WEIR_TEXT_CONF_SITE_H
 #define WEIR_TEXT_CONF_SITE_H
 
+#include "text/conf_changesets.h"
 #include "text/conf_tenants.h"
 
 struct conf;  /* text/conf.h */
@@ -13,14 +15,16 @@ struct diags; /* text/diag.h */
 struct diag_file;
 
 /* their numbers are stored (server.differs): new ones come last */
-enum { SITE_SEMAPHORES, SITE_TENANTS, SITE_RETENTION, SITE_KEYS };
+enum { SITE_SEMAPHORES, SITE_TENANTS, SITE_RETENTION, SITE_CHANGESETS, SITE_TARGETS, SITE_KEYS };
 
 struct site_conf {                     /* holds for all servers of a site; stored, with a version */
     struct conf_semaphores semaphores; /* global ones */
     /* none listed: a tenant exists from its first token on; else only these and `default` exist */
     struct conf_tenants tenants;
     int64_t history_ms; /* results of tasks that ended longer ago are removed; below 1: never */
-    unsigned silent;    /* bits of the keys that aren't given: they stay as they are */
+    struct conf_changesets changesets;
+    struct conf_targets targets;
+    unsigned silent; /* bits of the keys that aren't given: they stay as they are */
 };
 
 const char *site_key_name(size_t key);

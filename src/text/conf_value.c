@@ -67,17 +67,6 @@ bool conf_check_program(const struct node_context *context, const struct doc_nod
            node_fault(context, node, "a hook is a program by its absolute path, such as /usr/local/bin/check");
 }
 
-bool conf_check_movetype(const struct node_context *context, const struct doc_node *node, struct str text)
-{
-    const struct str types[] = { STR("DC"), STR("BF"), STR("EM") };
-    for (size_t i = 0; i < 3; i++)
-        if (str_eq(text, types[i]))
-            return true;
-    node_fault(context, node, "a move type is DC, BF or EM");
-    diag_suggest_closest(context->diags, text, types, 3);
-    return false;
-}
-
 static bool text_set(const struct node_context *context, const struct conf_setting *setting,
     const struct doc_node *node, struct str *out)
 {
@@ -95,6 +84,10 @@ static bool path_set(const struct node_context *context, const struct conf_setti
     struct str path;
     if (!node_str(context, node, setting->key, &path) || !conf_check_filled(context, node, path))
         return false;
+    if (setting->none && str_eqz(path, "none")) {
+        *out = (struct str){ 0 };
+        return true;
+    }
     while (path.len > 1 && path.ptr[path.len - 1] == '/')
         path.len--;
     bool absolute = path.ptr[0] == '/' || cwd.len == 0;
@@ -240,41 +233,22 @@ bool conf_value_set(const struct node_context *context, const struct conf_settin
         return size_set(context, setting, node, at);
     case CONF_LIST:
         return list_set(context, setting, node, at);
+    case CONF_TRUTH:
+        return node_bool(context, node, setting->key, at);
+    case CONF_MOVETYPES:
+        return conf_movetypes_set(context, setting->key, node, at);
     case CONF_LABELS:
         return labels_set(context, setting, node, at);
     case CONF_SEMAPHORES:
         return conf_semaphores_set(context, setting->key, node, at);
     case CONF_TENANTS:
         return conf_tenants_set(context, node, at);
+    case CONF_TARGETS:
+        return conf_targets_set(context, node, at);
     case CONF_NODE:
         return node_set(context, setting, node, at);
     }
     assert_failed(__FILE__, __LINE__, "a setting without a kind");
-}
-
-static void target_shape(const struct node_context *context, const struct doc_node *key, const struct doc_node *node)
-{
-    struct node_reader reader;
-    struct str text, *apply;
-    size_t n;
-    bool independent;
-    conf_check_name(context, key, key->text);
-    if (!node_read_begin(&reader, context, node, "target"))
-        return;
-    node_read_str(&reader, "archive", &text);
-    node_read_str(&reader, "path", &text);
-    node_read_strs(&reader, "apply", &apply, &n);
-    node_read_bool(&reader, "independent", &independent);
-    node_read_end(&reader);
-}
-
-void conf_shape_targets(const struct node_context *context, const struct doc_node *node)
-{
-    struct node_reader reader;
-    if (!node_read_begin(&reader, context, node, "targets"))
-        return;
-    for (size_t i = 0; i < node->n; i++)
-        target_shape(context, node->pairs[i].key, node->pairs[i].value);
 }
 
 /* templates_shape: task templates by name; their content is a task and is checked where tasks are. */

@@ -28,10 +28,11 @@ def changed(server):
 
 
 # -- a server alone
+CHANGESETS = {'changesets': (0, {}), 'targets': (0, {})}  # t1320
 conf = write('weir.yaml', 'semaphores: {licence: 3}\nretention: {history: 90d}\n')
 lone = House('lone', '--config', conf, slots=0)
 same({n: (k['version'], k['value']) for n, k in keys(lone).items()},
-     {'semaphores': (1, {'licence': 3}), 'tenants': (0, {}), 'retention': (1, {'history': '90d'})}, 'the file is taken, with versions')
+     {'semaphores': (1, {'licence': 3}), 'tenants': (0, {}), 'retention': (1, {'history': '90d'}), **CHANGESETS}, 'the file is taken, with versions')
 site = write('site.yaml', 'semaphores:\n  licence: 5\n  scanner: 1\ntenants:\n  red: {quotas: {tasks: 2}}\n')
 told = lone.cli('config', 'apply', site, '--dry-run')
 difference = ['semaphores.licence: 3 -> 5', 'semaphores.scanner: none -> 1', 'tenants.red: none -> {"semaphores": {}, "quotas": {"tasks": 2}}']
@@ -40,7 +41,7 @@ ok('dry run' in told.err and keys(lone)['semaphores']['version'] == 1 and keys(l
 told = lone.cli('config', 'apply', site)
 same((told.code, told.out.splitlines()), (0, difference), 'apply says it too')
 same({n: (k['version'], k['value']) for n, k in keys(lone).items()},
-     {'semaphores': (2, {'licence': 5, 'scanner': 1}), 'tenants': (1, {'red': {'semaphores': {}, 'quotas': {'tasks': 2}}}), 'retention': (1, {'history': '90d'})},
+     {'semaphores': (2, {'licence': 5, 'scanner': 1}), 'tenants': (1, {'red': {'semaphores': {}, 'quotas': {'tasks': 2}}}), 'retention': (1, {'history': '90d'}), **CHANGESETS},
      'what it names is changed, what it doesn\'t stays')
 same(Voice(lone).semaphore('licence')['limit'], 5, 'and is in force')
 who = keys(lone)['tenants']['changed_by']
@@ -80,7 +81,7 @@ for body, path in [({}, '/text'), (dict(text=1), '/text'), (dict(text='', dry=1)
     refused(Voice(lone).post('/v1/config', body), 422, 'invalid', path, text=f'{body}')
 told = lone.cli('config', 'apply', write('far.yaml', 'zz9: 1\nretention: {zz9: 3d}\ntenants: {red: {zz9: 1}}\n'))
 same((told.code, [line.strip() for line in told.err.splitlines() if 'known here' in line]),
-     (65, ['known here: semaphores, tenants, retention', 'known here: history', 'known here: semaphores, quotas']), 'a key that looks like none: those that there are')
+     (65, ['known here: semaphores, tenants, retention, changesets, targets', 'known here: history', 'known here: semaphores, quotas']), 'a key that looks like none: those that there are')
 told = run('serve', '--data', TMP / 'never', '--config', write('far.yaml', 'zz9: 1\n'))
 ok(told.code == 65 and 'known here: data, store, ' in told.err and ', listen, ' in told.err, 'also in the file of a server', told)
 told = lone.cli('config', 'apply', write('broken.yaml', 'semaphores: {licence: 3\n'))
@@ -92,7 +93,7 @@ same(keys(lone), before, 'nothing was changed by all that')
 # -- a restart and a reload
 lone.stop()
 lone.start()
-same({n: k['version'] for n, k in keys(lone).items()}, {'semaphores': 2, 'tenants': 1, 'retention': 1}, 'what was applied outlives a restart')
+same({n: k['version'] for n, k in keys(lone).items()}, {'semaphores': 2, 'tenants': 1, 'retention': 1, 'changesets': 0, 'targets': 0}, 'what was applied outlives a restart')
 ok('config.differs' in lone.log.read_text(), 'the log says that the file differs')
 write('weir.yaml', 'semaphores: {licence: 7}\n')
 lone.process.send_signal(signal.SIGHUP)

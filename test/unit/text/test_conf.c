@@ -68,10 +68,12 @@ static const char whole_file[] =
     "changesets:\n"
     "  base: /var/spool/weir\n"
     "  approval: [EM]\n"
+    "  self_approval: false\n"
     "  rollback_limit: 60\n"
+    "  stop: 45s\n"
     "  limits: {unpacked: 2GiB, files: 20000, meta: 2MiB, path: 2048, depth: 32}\n"
     "targets:\n"
-    "  legacy: {archive: old, path: branches/1.x, apply: [/path/prog], independent: false}\n"
+    "  legacy: {archive: old, path: branches/1.x, apply: [/path/prog], independent: true, timeout: 10m}\n"
     "resque:\n"
     "  - url: redis://:hush@127.0.0.1:6379/0\n"
     "    namespace: resque\n"
@@ -115,15 +117,25 @@ static void reads_every_key(void **state)
     assert_int_equal(c->hooks.before_enqueue.n, 2);
     assert_int_equal(c->hooks.after_enqueue.n, 0);
     check_str(c->hooks.before_perform.items[0], "/one");
-    check_str(c->changesets.base, "/var/spool/weir");
-    check_str(c->changesets.approval.items[0], "EM");
+    check_str(c->spool.base, "/var/spool/weir");
+    assert_int_equal(c->changesets.approval, 1U << MOVE_EM);
+    assert_false(c->changesets.self_approval);
+    assert_int_equal(c->changesets.stop_ms, 45000);
     assert_int_equal(c->changesets.rollback_limit, 60);
     assert_int_equal(c->changesets.limits.unpacked_bytes, (int64_t)2 << 30);
     assert_int_equal(c->changesets.limits.files, 20000);
     assert_int_equal(c->changesets.limits.meta_bytes, 2 << 20);
     assert_int_equal(c->changesets.limits.path_bytes, 2048);
     assert_int_equal(c->changesets.limits.depth, 32);
-    assert_non_null(node_find(c->targets, STR("legacy")));
+    assert_int_equal(c->targets.n, 1);
+    const struct conf_target *target = conf_target_find(&c->targets, STR("legacy"));
+    assert_non_null(target);
+    check_str(target->archive, "old");
+    check_str(target->path, "branches/1.x");
+    assert_int_equal(target->n_apply, 1);
+    check_str(target->apply[0], "/path/prog");
+    assert_true(target->independent);
+    assert_int_equal(target->timeout_ms, 600000);
     assert_int_equal(c->resque->n, 1);
     assert_non_null(node_find(c->screwdriver, STR("start")));
     assert_int_equal(c->history_ms, (int64_t)90 * 24 * 3600 * 1000);
@@ -165,7 +177,9 @@ static const char shown_defaults[] = "data: /home/me/.local/state/weir  # defaul
                                      "changesets:\n"
                                      "  base: /home/me/.local/state/weir/spool  # default\n"
                                      "  approval: null  # default\n"
+                                     "  self_approval: true  # default\n"
                                      "  rollback_limit: 50  # default\n"
+                                     "  stop: 30s  # default\n"
                                      "  limits:\n"
                                      "    unpacked: 1GiB  # default\n"
                                      "    files: 10000  # default\n"
@@ -313,7 +327,7 @@ static void tells_all_faults_of_the_file(void **state)
         "14:24: 'retention.history' must be from 1h to 36500d",
         "16:3: unknown key 'certificat' (did you mean 'certificate'?)",
         "17:8: 'hooks' must be a mapping, not a list",
-        "19:14: a move type is DC, BF or EM",
+        "19:14: a move type is DC, BF, EM or RB, not 'XX'",
         "20:21: 'changesets.limits.files' must be a whole number, not 'many'",
     };
     check_faults("data: [x]\nstore: /x\ncoordination: etcd://h\nname: a b\nlisten: 8420\nlease: 15\nslots: -1\nlabels: "
@@ -488,7 +502,7 @@ static void the_site_takes_its_keys_only(void **state)
     struct site_change *changes;
     fixture_init(&f, "semaphores: {licence: 3}\nretention: {history: 90d}\n");
     assert_true(site_parse(&f.file, &f.arena, &f.diags, &site));
-    assert_int_equal(site.silent, 1U << SITE_TENANTS);
+    assert_int_equal(site.silent, 1U << SITE_TENANTS | 1U << SITE_CHANGESETS | 1U << SITE_TARGETS);
     assert_int_equal(site.history_ms, (int64_t)90 * 24 * 3600 * 1000);
     check_str(site_body(&f, &site, SITE_RETENTION), "{\"history\":\"90d\"}");
     site_copy(&f.arena, &site, &again);
@@ -505,7 +519,7 @@ static void the_site_takes_its_keys_only(void **state)
 
     fixture_init(&f, "tenants:\nretention: {history: forever}\n"); /* an empty one is emptied */
     assert_true(site_parse(&f.file, &f.arena, &f.diags, &site));
-    assert_int_equal(site.silent, 1U << SITE_SEMAPHORES);
+    assert_int_equal(site.silent, 1U << SITE_SEMAPHORES | 1U << SITE_CHANGESETS | 1U << SITE_TARGETS);
     check_str(site_body(&f, &site, SITE_TENANTS), "{}");
     check_str(site_body(&f, &site, SITE_RETENTION), "{}");
     fixture_release(&f);
@@ -533,8 +547,99 @@ static void the_site_takes_its_keys_only(void **state)
     fixture_init(&f, "slots: 3\nretention: {history: 2d}\n"); /* of a whole configuration: what it names */
     parse_good(&f);
     site_of(&f.conf, &site);
-    assert_int_equal(site.silent, 1U << SITE_SEMAPHORES | 1U << SITE_TENANTS);
+    assert_int_equal(
+        site.silent, 1U << SITE_SEMAPHORES | 1U << SITE_TENANTS | 1U << SITE_CHANGESETS | 1U << SITE_TARGETS);
     fixture_release(&f);
+}
+
+/* What is written says what isn't the default, and is read back as the same; a configuration that has only this
+ * server's own key of the section says nothing of the site's. */
+static void changesets_are_written_as_they_are_read(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct site_conf site, again;
+    const struct site_conf unread = { 0 };
+    fixture_init(&f,
+        "changesets:\n  approval: [RB, EM, EM]\n  rollback_limit: 7\n  limits: {files: 9, meta: 2KiB, depth: 64}\n"
+        "targets:\n  old: {archive: one, path: a/b, apply: [deploy, -x], independent: true, timeout: 90s}\n"
+        "  two:\n  three: {archive: three, apply: []}\n");
+    assert_true(site_parse(&f.file, &f.arena, &f.diags, &site));
+    assert_int_equal(site.silent, 1U << SITE_SEMAPHORES | 1U << SITE_TENANTS | 1U << SITE_RETENTION);
+    check_str(site_body(&f, &site, SITE_CHANGESETS),
+        "{\"approval\":[\"EM\",\"RB\"],\"rollback_limit\":7,\"limits\":{\"files\":9,\"meta\":\"2KiB\"}}");
+    check_str(site_body(&f, &site, SITE_TARGETS),
+        "{\"old\":{\"archive\":\"one\",\"path\":\"a/"
+        "b\",\"apply\":[\"deploy\",\"-x\"],\"independent\":true,\"timeout\":\"90s\"},"
+        "\"two\":{},\"three\":{}}");
+    site_copy(&f.arena, &site, &again);
+    assert_int_equal(again.changesets.approval, 1U << MOVE_EM | 1U << MOVE_RB);
+    assert_int_equal(again.changesets.limits.unpacked_bytes, (int64_t)1 << 30);
+    assert_int_equal(again.changesets.limits.files, 9);
+    assert_int_equal(again.changesets.stop_ms, 30000);
+    assert_true(again.changesets.self_approval);
+    assert_int_equal(again.targets.n, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(conf_target_same(&site.targets.items[i], &again.targets.items[i]));
+    assert_false(conf_target_same(&site.targets.items[0], &site.targets.items[1]));
+    assert_int_equal(site.targets.items[0].line, 6); /* of `archive`, whose name may be wrong */
+    assert_int_equal(site.targets.items[0].column, 18);
+    assert_int_equal(site.targets.items[1].line, 7);
+    check_str(again.targets.items[1].archive, "two");
+    check_str(site_body(&f, &unread, SITE_CHANGESETS), "{}");
+    fixture_release(&f);
+
+    fixture_init(&f, "changesets: {base: none}\n");
+    parse_good(&f);
+    check_str(f.conf.spool.base, "");
+    site_of(&f.conf, &site);
+    assert_true(site.silent & 1U << SITE_CHANGESETS);
+    conf_show(&f.out, &f.conf);
+    assert_non_null(strstr(f.out.ptr, "  base: none  # weir.yaml:1\n"));
+    fixture_release(&f);
+
+    static const char *const own[] = { "1:21: 'changesets.base' is one server's, not the site's: it stands in that "
+                                       "server's weir.yaml" };
+    fixture_init(&f, "changesets: {base:  /x}\n");
+    assert_false(site_parse(&f.file, &f.arena, &f.diags, &site));
+    check_str(fault_text(&f.arena, &f.diags, 0), own[0]);
+    fixture_release(&f);
+}
+
+static void tells_faults_of_change_sets(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "2:18: 'changesets.self_approval' must be true or false, not 'no' (did you mean 'false'?)",
+        "3:14: a move type is DC, BF, EM or RB, not 'em' (did you mean 'EM'?)",
+        "4:19: 'changesets.rollback_limit' must be from 1 to 1000000, not 0",
+        "5:9: 'changesets.stop' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not '30' (did you mean "
+        "'30s'?)",
+        "6:19: 'changesets.limits.depth' must be from 1 to 1024, not 2000",
+        "6:25: unknown key 'file' (did you mean 'files'?)",
+        "7:3: unknown key 'aproval' (did you mean 'approval'?)",
+    };
+    check_faults("changesets:\n  self_approval: no\n  approval: [em]\n  rollback_limit: 0\n  stop: 30\n"
+                 "  limits: {depth: 2000, file: 1}\n  aproval: [EM]\n",
+        settings, COUNT_OF(settings));
+    static const char *const targets[] = {
+        "2:3: the target name 'all' is a reserved word",
+        "3:13: the path '/trunk/' begins with '/': paths are relative (did you mean 'trunk'?)",
+        "4:13: the path 'a/../b' has a part '..'",
+        "5:13: the path '.svn' has a part '.git' or '.svn', which belongs to the repository",
+        "6:14: 'apply' begins with a program: its absolute path, such as /usr/local/bin/deploy, or a name that is in "
+        "PATH",
+        "7:15: 'apply' begins with a program: its absolute path, such as /usr/local/bin/deploy, or a name that is in "
+        "PATH",
+        "8:16: 'timeout' must be from 1ms to 365d; without one a change set may take any time",
+        "9:16: the given name 'a b' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and "
+        "'-'",
+        "10:7: unknown key 'archiv' (did you mean 'archive'?)",
+    };
+    check_faults(
+        "targets:\n  all: {}\n  b: {path: /trunk/}\n  c: {path: a/../b}\n  d: {path: .svn}\n"
+        "  e: {apply: ./prog}\n  f: {apply: ['']}\n  g: {timeout: 0s}\n  h: {archive: a b}\n  i: {archiv: x}\n",
+        targets, COUNT_OF(targets));
 }
 
 int main(void)
@@ -551,6 +656,8 @@ int main(void)
         cmocka_unit_test(checks_addresses),
         cmocka_unit_test(tenants_are_written_as_they_are_read),
         cmocka_unit_test(the_site_takes_its_keys_only),
+        cmocka_unit_test(changesets_are_written_as_they_are_read),
+        cmocka_unit_test(tells_faults_of_change_sets),
         cmocka_unit_test(names_settings),
         cmocka_unit_test(survives_truncation),
     };
