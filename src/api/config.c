@@ -129,6 +129,7 @@ static bool change_read(struct call *call)
         return false;
     file->name = str_dup(&call->arena, file->name);
     file->text = str_dup(&call->arena, file->text);
+    command->in.site.file = file->name;
     if (site_parse(file, &call->arena, &diags, &command->in.site.conf))
         return true;
     (void)diags_to_err(&diags, &call->err);

@@ -11,8 +11,6 @@
 
 #include "core/slice.h"
 
-enum { ROLLBACK_LIMIT = 50 }; /* changesets.rollback_limit, unless the site says otherwise */
-
 /* Ranks of HOLD_rollback: those that keep the rollback from starting come first. */
 enum { MEMBER_RUNS, MEMBER_WAITS, MEMBER_APPLIED, MEMBER_ITSELF };
 

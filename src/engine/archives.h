@@ -75,7 +75,9 @@ void changes_archives(struct turn *turn);
 struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it can't be read (the turn has failed) */
 int64_t definition_put(struct turn *turn, struct definition *definition);
 struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena);
-void archives_removing(struct turn *turn); /* a batch of what removed archives have left */
+/* a batch of what removed archives, and targets without one, have left */
+void archives_removing(struct turn *turn);
+void removing_add(struct engine *engine, int64_t lane); /* it may have become one of them */
 /* a task that was restaged (it had ended, now it is in S) queues for the lock again */
 void archive_lock_again(struct turn *turn, struct node *node);
 /* for all that were restaged since `from` */

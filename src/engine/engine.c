@@ -240,6 +240,7 @@ void engine_free(struct engine *engine)
     arena_release(&engine->schedules->arena);
     arena_release(&engine->site->arena);
     arena_release(&engine->site->file_arena);
+    arena_release(&engine->site->told.arena);
     slice_release(&engine->slice);
     mem_free(engine->cache->recent);
     mem_free(engine->served->by_class);

@@ -107,10 +107,9 @@ struct changeset_def {
     struct str *precursors; /* that its meta brings */
     size_t n_precursors;
     struct str submitter, ticket;
-    struct str body;   /* JSON text of what the executor needs */
-    bool needs_ticket; /* its move type does */
-    bool overlapping;  /* of a rollback */
-    bool again;        /* also if an earlier one with the same content has ended */
+    struct str body;  /* JSON text of what the executor needs */
+    bool overlapping; /* of a rollback */
+    bool again;       /* also if an earlier one with the same content has ended */
 };
 
 struct finish_item {
@@ -163,14 +162,32 @@ struct grant {
         bool left;            /* they are too large together (NEEDS_BYTES_MAX): not here */
     } * needs;
     size_t n_needs;
-    struct undo { /* of a rollback: the applied change sets that it takes back, newest first */
+    struct grant_apply *apply; /* of a change set; NULL: it is none, or is being cancelled since its target is gone */
+    struct undo {              /* of a rollback: the applied change sets that it takes back, newest first */
         struct str csid, revision;
     } * undoes;
     size_t n_undoes;
 };
+/* What the executor of a change set needs besides `body` and `undoes`. */
+struct grant_apply {
+    struct str target, csid, name; /* name: of the tarball */
+    enum movetype movetype;
+    struct str submitter, ticket, approver;
+    int64_t approved; /* when, by the approver; 0: it has none */
+    struct str base;  /* the oldest revision that an attempt of it has recorded; empty: none has */
+    struct {          /* the target's archive, and where in it */
+        struct str name, url, branch, path;
+        enum archive_kind kind;
+    } archive;
+    const struct str *program; /* the target's `apply`; none: it is committed to the archive */
+    size_t n_program;
+    int64_t timeout_ms; /* the target's, of one attempt; 0: none */
+    struct changeset_limits limits;
+};
 struct cancel_order {
     struct fence fence;
     const char *signal; /* TERM HUP KILL */
+    int64_t stop_ms;    /* how long after it KILL follows; 0: as long as the executor gives its jobs (grace) */
     bool stale;         /* reason: stale_fence */
 };
 
@@ -247,6 +264,7 @@ struct command {
         } token_revoke;
         struct {
             struct site_conf conf;
+            struct str file; /* its name, for faults */
             bool dry_run, from_file;
         } site;
         struct {
@@ -283,7 +301,6 @@ struct command {
         } changeset;
         struct {
             struct str csid, ticket;
-            bool not_self; /* the submitter may not */
         } approve;
         struct {
             struct str text;
@@ -484,6 +501,10 @@ void engine_wake(struct engine *engine); /* another server has committed: a turn
  * server's own file says something else; engine_history: how long results are kept, in ms (below 1: for ever). Any
  * thread. */
 uint64_t engine_site_version(struct engine *engine);
+/* What the site's keys say of change sets; any thread. engine_target: one that isn't configured is the archive of its
+ * name; whether that is there is known in the turn. Its texts are copied to the arena. */
+void engine_changesets(struct engine *engine, struct conf_changesets *out);
+void engine_target(struct engine *engine, struct str name, struct arena *arena, struct conf_target *out);
 unsigned engine_site_differs(struct engine *engine);
 int64_t engine_history(struct engine *engine);
 

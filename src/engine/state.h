@@ -177,6 +177,7 @@ enum guard {
     GUARD_heard,  /* executors (heard, free, running, crews), news of archives, how far the clock is believed */
     GUARD_tokens, /* the tables of tokens */
     GUARD_health, /* its text, and the last jump of the clock */
+    GUARD_site,   /* what other threads are told of change sets and targets */
     GUARD_COUNT
 };
 void guards_open(struct engine *engine);

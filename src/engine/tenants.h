@@ -21,8 +21,15 @@ struct known_tenant {
 };
 
 struct site {
-    struct arena arena; /* of the tenants' configuration and of: */
+    struct arena arena; /* of the tenants' and the targets' configuration and of: */
     struct site_key keys[SITE_KEYS];
+    struct conf_changesets changesets; /* as turns have them */
+    struct conf_targets targets;
+    struct {
+        struct arena arena;
+        struct conf_changesets changesets;
+        struct conf_targets targets;
+    } told;                     /* the same, for other threads: under GUARD_site */
     struct arena file_arena;    /* of: */
     struct str file[SITE_KEYS]; /* what this server's own file says; empty: nothing */
     _Atomic unsigned differs;

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/rollback.h"
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
@@ -89,6 +88,7 @@ void turn_stand(struct turn *turn)
     slice->turn = turn->narrow.is ? engine->shared->own.turn : engine->head.turn + 1;
     slice_stamp(slice, engine->head.time);
     slice->v_now = engine->head.v_now;
+    slice->rollback_limit = (size_t)engine->site->changesets.rollback_limit;
     if (slice->arrivals < first)
         slice->arrivals = first;
 }
@@ -111,7 +111,6 @@ void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t b
     slice_init(turn->slice, turn->arena, &engine->cache->rows, wall, engine->head.turn + 1, err);
     turn->slice->arrivals = engine->arrivals;
     turn->slice->looks_left = turn->slice->tells_left = turn_batch(engine);
-    turn->slice->rollback_limit = ROLLBACK_LIMIT;
     turn_stand(turn);
 }
 

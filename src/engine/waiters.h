@@ -17,7 +17,7 @@ enum {
 
 struct backlog {             /* what turns have left to the next ones */
     ARRAY(int64_t) resuming; /* lanes whose parked tasks are being returned */
-    ARRAY(int64_t) removing; /* lanes of removed archives whose tasks are being put to an end */
+    ARRAY(int64_t) removing; /* lanes of removed archives, and of targets without one, whose tasks are put to an end */
     bool archives_left;      /* waiting revisions whose gap has closed are still to be opened */
     /* tasks have ended and not all that wait for them know it, or there may be some (tells.c) */
     bool tells_due;

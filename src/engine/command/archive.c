@@ -5,6 +5,7 @@
 #include "engine/archives.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
+#include "engine/targets.h"
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 #include "store/row_copy.h"
@@ -37,7 +38,7 @@ void archive_put(struct engine *engine, const struct archive *row)
     known->row.lock_shared = known->shared;
 }
 
-static void removing_add(struct engine *engine, int64_t lane)
+void removing_add(struct engine *engine, int64_t lane)
 {
     for (size_t i = 0; i < engine->backlog->removing.n; i++)
         if (engine->backlog->removing.at[i] == lane)
@@ -51,6 +52,7 @@ bool archives_load(struct engine *engine, struct err *err)
     struct archive **rows;
     size_t n;
     bool ok = engine->store->ops->load_archives(engine->store, &scratch, &rows, &n, err);
+    targets_look(engine);
     for (size_t i = 0; ok && i < n; i++) {
         archive_put(engine, rows[i]);
         engine->backlog->archives_left |= rows[i]->next <= rows[i]->youngest && !rows[i]->removed;
@@ -246,6 +248,9 @@ bool command_archive_add(struct turn *turn, struct command *command)
         archive_answer(command, archive);
         return true;
     }
+    if (target_taken(turn->engine, name))
+        return turn_refuse(turn, command, ERR_name_taken,
+            "'%.*s' is the name of a target of another archive (targets): choose another", STR_ARG(name));
     if (quota_refused(turn, command, QUOTA_archives, 1))
         return false;
     if (!lane)
@@ -273,6 +278,17 @@ bool command_archive_add(struct turn *turn, struct command *command)
     return true;
 }
 
+/* Why the tasks of the lane are put to an end; empty: they aren't, since the target has an archive. */
+static struct str removing_reason(struct turn *turn, int64_t id)
+{
+    const struct lane *lane = slice_lane(turn->slice, id);
+    struct target target;
+    struct str why = STR("its archive was removed");
+    if (lane->kind == LANE_TARGET && target_of(turn, &(struct task){ .lane = id }, &target, &why))
+        return (struct str){ 0 };
+    return why;
+}
+
 /* archives_removing: a batch of tasks a turn. Executing tasks are cancelled and end when their executors report it; a
  * batch of nothing but those is the last. */
 void archives_removing(struct turn *turn)
@@ -282,6 +298,9 @@ void archives_removing(struct turn *turn)
     for (size_t i = 0; i < engine->backlog->removing.n && !turn->slice->failed; i++) {
         int64_t *ids;
         size_t n, stopped = 0;
+        struct str reason = removing_reason(turn, engine->backlog->removing.at[i]);
+        if (!reason.len)
+            continue;
         if (!turn_read(turn, engine->store->ops->tasks_open(engine->store, turn->arena, engine->backlog->removing.at[i],
                                  engine->batch, &ids, &n, turn->err)))
             return;
@@ -289,8 +308,7 @@ void archives_removing(struct turn *turn)
             struct node *node = slice_find(turn->slice, ids[k]);
             if (!node || state_ended(node->row.state) || node->row.ending)
                 continue;
-            task_stop(turn->slice, node, STATE_A,
-                &(struct because){ .actor = STR("engine"), .reason = STR("its archive was removed") });
+            task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = reason });
             stopped++;
         }
         slice_settle(turn->slice);
@@ -310,6 +328,7 @@ bool command_archive_remove(struct turn *turn, struct command *command)
     tenant_now(turn, command->actor.tenant)->archives_more--;
     /* in this very turn, after the commands; looked at again if it comes to nothing */
     removing_add(turn->engine, archive->lane);
+    targets_look(turn->engine);
     archive->definition = 0;
     schedules_set(turn, archive, NULL);
     archive_event(turn, command, EVENT_archive_removed, archive, name, command->in.archive.reason);

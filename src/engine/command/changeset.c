@@ -7,11 +7,11 @@
 
 #include "core/changeset.h"
 #include "core/rollback.h"
-#include "engine/archives.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
 #include "engine/health.h"
 #include "engine/shared/shared.h"
+#include "engine/targets.h"
 #include "engine/tenants.h"
 
 enum { CHANGESET_ATTEMPTS = 3 }; /* that took the executor down; back-offs (exit 111) don't count */
@@ -52,16 +52,22 @@ static struct str target_lane_name(struct turn *turn, struct str target)
     return str_fmt(turn->arena, TARGET_LANE "%.*s", STR_ARG(target));
 }
 
-/* Every archive that is followed is a target of its own name. */
-static bool target_check(struct turn *turn, struct command *command, struct str target)
+static bool target_check(struct turn *turn, struct command *command, struct str name)
 {
-    const struct lane *lane = cache_lane_find(turn, command->actor.tenant, target);
-    const struct archive *archive = lane ? turn_archive(turn, lane->id) : NULL;
-    if (archive && !archive->removed)
+    struct target target;
+    struct str why;
+    if (target_find(turn, command->actor.tenant, name, &target, &why))
         return true;
     command->err.arena = command->arena;
-    return err_item(&command->err, ERR_invalid, STR("/target"),
-        "there is no target '%.*s': weir archive add makes one of a repository", STR_ARG(target));
+    return err_item(&command->err, ERR_invalid, STR("/target"), "%.*s", STR_ARG(why));
+}
+
+/* Nobody has approved it. Where a submitter may not approve its own, the ticket that it brings approves nothing:
+ * somebody else has to look at that. */
+static bool is_unapproved(struct turn *turn, const struct changeset_def *def)
+{
+    const struct conf_changesets *conf = &turn->engine->site->changesets;
+    return conf->approval & 1U << def->movetype && (!def->ticket.len || !conf->self_approval);
 }
 
 /* The change sets that a section of `meta` names; NULL: one of them is refused. */
@@ -115,7 +121,7 @@ static struct node *changeset_make(struct turn *turn, struct command *command)
     struct str tenant = command->actor.tenant;
     struct lane *lane = target_lane_get(turn, tenant, def->target);
     struct label target = { STR(CLASS_TARGET), lane->name };
-    bool rollback = def->movetype == MOVE_RB, unapproved = def->needs_ticket && !def->ticket.len;
+    bool rollback = def->movetype == MOVE_RB, unapproved = is_unapproved(turn, def);
     const struct task_def task = { .name = def->csid,
         .kind = KIND_APPLY,
         .body = def->body,
@@ -255,7 +261,7 @@ bool command_approve(struct turn *turn, struct command *command)
     answer_fill(command, node, true);
     if (!(node->row.marks & MARK_UNAPPROVED))
         return true; /* it needs none, or has one */
-    if (command->in.approve.not_self && str_eq(row->submitter, command->actor.name))
+    if (!turn->engine->site->changesets.self_approval && str_eq(row->submitter, command->actor.name))
         return turn_refuse(turn, command, ERR_forbidden,
             "%.*s has submitted it, and somebody else has to approve it (changesets.self_approval)",
             STR_ARG(row->submitter));
@@ -272,7 +278,8 @@ bool command_approve(struct turn *turn, struct command *command)
 
 /* --- starting --- */
 
-bool target_is_free(struct slice *slice, const struct node *node)
+bool target_is_free(struct turn *turn, struct node *node, const struct target *target)
 {
-    return slice_lane(slice, node->row.lane)->counts[STATE_X] == 0;
+    (void)target;
+    return slice_lane(turn->slice, node->row.lane)->counts[STATE_X] == 0;
 }

@@ -10,6 +10,7 @@
 #include "engine/grants.h"
 #include "engine/health.h"
 #include "engine/shared/shared.h"
+#include "engine/targets.h"
 
 /* --- pending tasks, by class --- */
 
@@ -193,7 +194,14 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
             turn_widen(turn); /* two servers would start two of one target */
             return;
         }
-        if (node->row.marks & MARK_CHANGESET && !target_is_free(turn->slice, node)) {
+        struct target target;
+        struct str why;
+        if (node->row.marks & MARK_CHANGESET && !target_of(turn, &node->row, &target, &why)) {
+            task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = why });
+            slice_settle(turn->slice);
+            continue;
+        }
+        if (node->row.marks & MARK_CHANGESET && !target_is_free(turn, node, &target)) {
             picks_replace(&picks, NULL); /* the class is the target's: none of it starts now */
             continue;
         }

@@ -56,9 +56,6 @@ void lanes_resume(struct turn *turn); /* returns a batch of parked tasks of resu
 struct str outputs_of(struct turn *turn, const struct task *row); /* as of this turn; empty: none */
 void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
 
-/* changeset.c. target_is_free: no change set of the pending one's target runs. */
-bool target_is_free(struct slice *slice, const struct node *node);
-
 /* prune.c */
 void prune_follow(struct turn *turn); /* logs go after the commit */
 

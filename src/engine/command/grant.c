@@ -8,6 +8,8 @@
 #include "engine/archives.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
+#include "engine/targets.h"
+#include "engine/tenants.h"
 #include "store/row_copy.h"
 
 /* How the last attempt of an ended task ended. For a done task its outcome says that, and no attempt is read. */
@@ -72,6 +74,35 @@ static void grant_undoes(struct turn *turn, struct command *poll, struct node *n
     }
 }
 
+static void grant_apply(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
+{
+    const struct changeset *row = changeset_of(turn->slice, node);
+    struct target target;
+    struct str why;
+    struct arena *arena = poll->arena;
+    if (!row || !target_of(turn, &node->row, &target, &why))
+        return; /* the turn has failed; or an earlier grant is repeated whose target is gone: it is being cancelled */
+    const struct archive *archive = target.archive;
+    struct conf_target *conf = ARENA_NEW(arena, struct conf_target);
+    conf_target_copy(arena, &target.conf, conf);
+    grant->apply = ARENA_NEW(arena, struct grant_apply);
+    *grant->apply = (struct grant_apply){ .target = conf->name,
+        .csid = str_dup(arena, row->csid),
+        .name = str_dup(arena, row->name),
+        .movetype = row->movetype,
+        .submitter = str_dup(arena, row->submitter),
+        .ticket = str_dup(arena, row->ticket),
+        .approver = str_dup(arena, row->approver),
+        .approved = row->approved,
+        .base = str_dup(arena, row->base),
+        .archive = { conf->archive, str_dup(arena, archive->url), str_dup(arena, archive->branch), conf->path,
+            archive->kind },
+        .program = conf->apply,
+        .n_program = conf->n_apply,
+        .timeout_ms = conf->timeout_ms,
+        .limits = turn->engine->site->changesets.limits };
+}
+
 static void grant_render(struct turn *turn, struct command *poll, struct node *node)
 {
     struct grant *grants = poll->out.poll.grants;
@@ -93,6 +124,8 @@ static void grant_render(struct turn *turn, struct command *poll, struct node *n
         .holds_slots = spec->n_slots > 0 || (node->row.marks & (MARK_LOCKED | MARK_CHANGESET)),
         .source = archive_source(turn, &node->row, poll->arena) };
     row_copy_task(poll->arena, &grant->task);
+    if (node->row.marks & MARK_CHANGESET)
+        grant_apply(turn, poll, node, grant);
     if (node->row.marks & MARK_ROLLBACK)
         grant_undoes(turn, poll, node, grant);
     poll->out.poll.grant_bytes += grant->body.len + grant_needs(turn, poll, node, grant);

@@ -24,7 +24,8 @@
 
 /* --- renewals --- */
 
-static void cancel_add(struct command *poll, struct fence fence, enum task_state ending, bool stale)
+static void cancel_add(
+    struct turn *turn, struct command *poll, struct fence fence, enum task_state ending, bool stale)
 {
     struct cancel_order *all = poll->out.poll.cancels;
     size_t n = poll->out.poll.n_cancels++;
@@ -38,12 +39,13 @@ static void cancel_add(struct command *poll, struct fence fence, enum task_state
         .signal = stale               ? "KILL"
                   : ending == STATE_T ? "TERM"
                                       : "HUP",
+        .stop_ms = !stale && ending == STATE_S ? turn->engine->site->changesets.stop_ms : 0,
         .stale = stale };
 }
 
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending)
 {
-    cancel_add(poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
+    cancel_add(turn, poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
     poll_answer(turn, poll);
 }
 
@@ -136,7 +138,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             live->named = true;
             live->look = engine->polls->looks;
             if (live->ending)
-                cancel_add(poll, fence, live->ending, false);
+                cancel_add(turn, poll, fence, live->ending, false);
         } else if (finished_in(poll, &finishes, fence)) {
             continue; /* this poll finished it, perhaps as lost: nothing to revive, nothing to kill */
         } else if (!foreign && known_fence && lease_revive(turn, known, fence, poll->in.poll.seq)) {
@@ -148,7 +150,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         } else {
             if (PLANT(stale_untold))
                 continue;
-            cancel_add(poll, fence, STATE_NONE, true);
+            cancel_add(turn, poll, fence, STATE_NONE, true);
         }
     }
     map_release(&finishes);
@@ -261,7 +263,7 @@ void polls_settle(struct turn *turn)
             live ? map_find(&engine->cache->executors, (uint64_t)live->attempt.executor) : NULL;
         if (node->row.state != STATE_X || !known || !known->parked)
             continue;
-        cancel_add(known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant },
+        cancel_add(turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant },
             node->row.ending, false);
         poll_answer(turn, known->parked);
     }

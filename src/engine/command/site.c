@@ -1,6 +1,6 @@
-/* site: the keys of the configuration that hold for all servers (`semaphores`, `tenants`, `retention`). The store has
- * them with a version; a command (a reload, `weir config apply`) changes them in a turn, so under the store's lock;
- * servers that share the store follow the change.
+/* site: the keys of the configuration that hold for all servers (text/conf_site.h). The store has them with a version; a
+ * command (a reload, `weir config apply`) changes them in a turn, so under the store's lock; servers that share the
+ * store follow the change.
  *
  * Owns the keys that are in force. Promises that a change leaves the keys that it doesn't name, that a dry run changes
  * nothing, and that an event records the actor and the change. A server whose own file has other values follows the
@@ -9,6 +9,7 @@
 
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
+#include "engine/targets.h"
 #include "engine/tenants.h"
 #include "io/log.h"
 
@@ -37,6 +38,16 @@ static void site_publish(struct engine *engine, const struct site_conf *conf)
             differs |= 1U << k;
     atomic_store(&engine->site->differs, differs);
     atomic_store(&engine->site->history_ms, conf->history_ms);
+    engine->site->changesets = conf->changesets;
+    engine->site->targets = conf->targets;
+    guard_enter(engine, GUARD_site);
+    arena_reset(&engine->site->told.arena);
+    engine->site->told.changesets = conf->changesets;
+    engine->site->told.targets = conf->targets;
+    engine->site->told.targets.items = ARENA_ARRAY(&engine->site->told.arena, struct conf_target, conf->targets.n);
+    for (size_t i = 0; i < conf->targets.n; i++)
+        conf_target_copy(&engine->site->told.arena, &conf->targets.items[i], &engine->site->told.targets.items[i]);
+    guard_leave(engine, GUARD_site);
     atomic_fetch_add(&engine->site->version, 1);
 }
 
@@ -183,6 +194,7 @@ static void site_apply(struct turn *turn, const struct site_conf *conf, struct s
     if (!changed)
         return;
     tenants_set(engine, &kept.tenants);
+    targets_look(engine);
     for (size_t i = 0; i < kept.tenants.n; i++)
         semaphores_apply(turn, kept.tenants.items[i].name, &kept.tenants.items[i].semaphores, actor);
     running_apply(turn);
@@ -214,6 +226,8 @@ bool command_site(struct turn *turn, struct command *command)
     keys_copy(command->arena, engine->site->keys, command->out.site.before);
     if (command->in.site.from_file)
         file_note(engine, conf);
+    if (!(conf->silent & 1U << SITE_TARGETS) && targets_refused(turn, command, &conf->targets))
+        return false;
     if (!command->in.site.dry_run)
         site_apply(turn, conf, command->actor.name);
     keys_copy(command->arena, engine->site->keys, command->out.site.after);
@@ -243,6 +257,7 @@ void site_start(struct turn *turn)
     if (!turn_read(turn, site_read(engine, &kept, turn->err)))
         return;
     site_publish(engine, &kept);
+    targets_warn(turn);
     unsigned differs = engine_site_differs(engine);
     for (size_t k = 0; k < SITE_KEYS; k++)
         if (differs & 1U << k)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rig.h"
+#include "text/diag.h"
 
 static struct rig rig;
 static int64_t labels; /* the label of the last change set; the next is later */
@@ -41,7 +42,27 @@ static void archive_add(const char *name)
     assert_int_equal(add->err.code, ERR_none);
 }
 
-/* "docs c1 BF files=a,b removed=c depends=c0 after=c0 ticket=T needs again overlapping hash=7 tai=N prio=N" */
+/* What `weir config apply` does with a document. */
+static struct command *site_command(const char *text)
+{
+    struct command *command = rig_new(&rig, CMD_SITE);
+    struct diag_file file = { STR("weir.yaml"), str_of(text) };
+    struct diags diags = { .arena = &rig.arena };
+    command->actor.name = STR("uid:0");
+    command->in.site.file = file.name;
+    if (!site_parse(&file, &rig.arena, &diags, &command->in.site.conf))
+        fail_msg("%s: %.*s", text, STR_ARG(diags.items[0].message));
+    return command;
+}
+
+static void site(const char *text)
+{
+    struct command *command = rig_one(&rig, site_command(text));
+    if (command->err.code)
+        fail_msg("%s: %s", text, command->err.text);
+}
+
+/* "docs c1 BF files=a,b removed=c depends=c0 after=c0 ticket=T again overlapping hash=7 tai=N prio=N" */
 static struct command *submit_command(const char *text)
 {
     struct command *command = rig_new(&rig, CMD_CHANGESET);
@@ -82,8 +103,6 @@ static struct command *submit_command(const char *text)
             def->precursors = list, def->n_precursors = n;
         else if (str_eqz(key, "ticket"))
             def->ticket = value;
-        else if (str_eqz(key, "needs"))
-            def->needs_ticket = true;
         else if (str_eqz(key, "again"))
             def->again = true;
         else if (str_eqz(key, "overlapping"))
@@ -274,12 +293,13 @@ static void test_RQ34_approval(void **state)
 {
     (void)state;
     archive_add("docs");
-    int64_t c1 = submit("docs c1 EM files=a needs"), c2 = submit("docs c2 EM files=b needs ticket=T-1");
+    site("changesets: {approval: [EM]}\n");
+    int64_t c1 = submit("docs c1 EM files=a"), c2 = submit("docs c2 EM files=b ticket=T-1");
     assert_string_equal(rig_states(&rig, c1, 2), "SP");
     struct command *approve = rig_new(&rig, CMD_APPROVE);
     approve->in.approve.csid = STR("c1");
     approve->in.approve.ticket = STR("T-2");
-    approve->in.approve.not_self = true;
+    site("changesets: {approval: [EM, RB], self_approval: false}\n");
     approve->actor.name = STR("uid:7");
     rig_one(&rig, approve);
     assert_int_equal(approve->err.code, ERR_forbidden);
