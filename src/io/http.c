@@ -94,15 +94,22 @@ void http_connection_close(struct http_connection *connection)
     list_append(&server->dead, &connection->due);
 }
 
-void http_connection_lose(struct http_connection *connection)
+void http_request_gone(struct http_connection *connection)
 {
     void (*gone)(struct http_request *) = connection->request.gone;
+    bool waits =
+        connection->phase == HTTP_SERVING || connection->phase == HTTP_STREAM || connection->phase == HTTP_BODY;
+    if (!gone || !waits)
+        return;
+    connection->request.gone = NULL;
+    connection->phase = HTTP_ANSWERED;
+    gone(&connection->request);
+}
+
+void http_connection_lose(struct http_connection *connection)
+{
     connection->refused = connection->closing = false;
-    if (gone && (connection->phase == HTTP_SERVING || connection->phase == HTTP_STREAM)) {
-        connection->request.gone = NULL;
-        connection->phase = HTTP_ANSWERED;
-        gone(&connection->request);
-    }
+    http_request_gone(connection);
     http_connection_close(connection);
 }
 

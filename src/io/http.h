@@ -1,10 +1,10 @@
 /* http: an HTTP/1.1 server inside our loop; mechanism only, it knows no route.
  *
- * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called, into
- * memory, or into a file where `body_file` gives one. `serve`
- * answers with one of the http_answer calls, at once or later, always on the loop's thread; the request and its arena
- * live until the answer is sent, or the client is gone (`gone` is called if it was set). Framing faults, limits and
- * time-outs are answered here as problem+json.
+ * The whole body is read into memory (up to the limit that `body_limit` says for this method and path) before `serve`
+ * is called; but where `body_waits` says so, `serve` is called when the head has come, and takes the body into a file
+ * (http_body_take) or answers without it. `serve` answers with one of the http_answer calls, at once or later, always
+ * on the loop's thread; the request and its arena live until the answer is sent, or the client is gone (`gone` is
+ * called if it was set). Framing faults, limits and time-outs are answered here as problem+json.
  *
  * `gone` is called at most once, and only before http_answer or http_stream_end was called; after it the request must
  * not be touched. A client that closes, or half-closes, while its request waits is noticed within half a second.
@@ -34,7 +34,8 @@ struct http_peer {
 struct http_request {
     struct str method, path, query; /* path percent-decoded; never holds NUL or a ".." part */
     struct str body;
-    int body_fd;         /* the file that the body went to, and `body` is empty; -1: none. Closed with the request */
+    bool body_waits;     /* its body hasn't come yet: http_body_take, or an answer, after which the connection ends */
+    int body_fd;         /* the file that the body goes to, and `body` is empty; -1: none. Closed with the request */
     uint64_t body_bytes; /* that went there */
     struct http_peer peer;
     struct arena arena;
@@ -51,9 +52,8 @@ struct http_config {
     unsigned idle_timeout_s;  /* 0: 15; to send a whole head; a body may take longer at 16 KiB/s and more */
     unsigned write_timeout_s; /* 0: 300; for a client that doesn't read its answer */
     size_t (*body_limit)(struct str method, struct str path, void *owner);
-    /* NULL: bodies are held in memory. Called when a head with a body has come: *out_fd: a file, empty, that the body
-     * goes to as it comes; -1: memory. False: the request is refused (err), and nothing of its body is read. */
-    bool (*body_file)(struct http_request *request, void *owner, int *out_fd, struct err *err);
+    /* of a request with a body: is it served when its head has come? NULL: none is */
+    bool (*body_waits)(struct str method, struct str path, void *owner);
     void (*serve)(struct http_request *request, void *owner);
     void *owner;
     /* NULL: plain HTTP; else what the address speaks (the socket stays plain); the caller's, outlives the server */
@@ -74,6 +74,12 @@ size_t http_params(struct http_request *request, struct str **out_names); /* all
  * headers: NULL or a NULL-ended list of name, value, name, value, ... */
 void http_answer(
     struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
+
+/* http_body_take: reads the body that waits into the file, which belongs to the request from now on; then `done` is
+ * called, never from inside this call, and the request waits for its answer as any other. A body that is too long, too
+ * slow, broken off, or that the file can't hold is refused here, and `gone` is called (it must be set): the request
+ * must not be touched after it. */
+void http_body_take(struct http_request *request, int fd, void (*done)(struct http_request *request));
 
 /* A stream: begun once, then fed; bytes are sent as they come (chunked). http_stream_end closes it properly.
  * http_stream_pending: bytes that the client hasn't read yet, so that a slow reader can be paused; `drained` is

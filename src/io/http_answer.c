@@ -237,6 +237,7 @@ void http_connection_refuse(struct http_connection *connection, const struct err
 {
     struct http_page *page = connection->page;
     ASSERT(connection->phase == HTTP_HEAD || connection->phase == HTTP_BODY);
+    http_request_gone(connection); /* of a body that its caller has taken */
     bool head_only = page && str_eq(http_head_method(&page->head, page->bytes + page->at), STR("HEAD"));
     http_refusal_render(connection->server, &connection->out, err, head_only);
     connection->phase = HTTP_ANSWERED;
@@ -279,6 +280,8 @@ void http_answer(
     ASSERT(connection->phase == HTTP_SERVING);
     if (answer_void(connection))
         return;
+    if (request->body_waits) /* what the client sends of its body isn't read */
+        connection->closing = connection->refused = true;
     struct buf *head = &connection->server->scratch;
     head_begin(connection, head, status, content_type);
     for (size_t i = 0; headers && headers[i]; i += 2)

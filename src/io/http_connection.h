@@ -41,13 +41,14 @@ struct http_connection {
     struct wire wire;
     struct loop_fd watch;
     enum http_phase phase;
-    bool readable;  /* the wire may have bytes */
-    bool ended;     /* the client sends no more, or not even reads */
-    bool running;   /* inside http_connection_run */
-    bool closing;   /* after this answer */
-    bool refused;   /* closing, with bytes of the client that aren't read */
-    bool head_only; /* HEAD: no body goes out */
-    bool in_place;  /* the body is in the page */
+    bool readable;    /* the wire may have bytes */
+    bool ended;       /* the client sends no more, or not even reads */
+    bool running;     /* inside http_connection_run */
+    bool closing;     /* after this answer */
+    bool refused;     /* closing, with bytes of the client that aren't read */
+    bool head_only;   /* HEAD: no body goes out */
+    bool in_place;    /* the body is in the page */
+    bool body_begins; /* its caller has just taken it */
     bool peer_asked, params_read, drain_owed, overflowed;
     uint32_t watched; /* epoll events */
     struct list_node all, clocked, due;
@@ -56,7 +57,8 @@ struct http_connection {
     struct http_page *page;
     size_t after; /* where the next request begins in the page, once the body is whole */
     struct http_chunked chunked;
-    struct buf body; /* a body too large for the page, or chunked */
+    struct buf body;                                 /* a body too large for the page, or chunked */
+    void (*body_done)(struct http_request *request); /* of a body that goes to a file */
     struct buf out;
     size_t out_sent, chunk; /* chunk: see http_chunk_open */
     void (*drained)(struct http_request *);
@@ -95,6 +97,7 @@ void http_connection_close(struct http_connection *connection);
 /* http_connection_lose: the client is gone. Calls `gone` if the caller has set it; else the caller still owes its
  * answer. */
 void http_connection_lose(struct http_connection *connection);
+void http_request_gone(struct http_connection *connection); /* tells a caller that owes an answer, or takes a body */
 
 /* http_read.c */
 void http_connection_run(struct http_connection *connection);

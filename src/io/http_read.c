@@ -202,24 +202,6 @@ static bool body_write(struct http_connection *connection, struct str bytes)
     return true;
 }
 
-/* body_file_take: asks the caller where the body goes. */
-static bool body_file_take(struct http_connection *connection, struct err *err)
-{
-    struct http_server *server = connection->server;
-    struct http_request *request = &connection->request;
-    if (!server->config.body_file)
-        return true;
-    if (!connection->peer_asked)
-        peer_fill(connection);
-    if (!server->config.body_file(request, server->config.owner, &request->body_fd, err))
-        return false;
-    if (request->body_fd >= 0 && !server->step)
-        server->step = mem_alloc(BODY_STEP);
-    if (request->body_fd >= 0)
-        connection->in_place = false;
-    return true;
-}
-
 /* body_grew: n more bytes have come, or are to be added. */
 static bool body_grew(struct http_connection *connection, size_t n)
 {
@@ -338,7 +320,6 @@ static void body_begin(struct http_connection *connection)
     const struct http_head *head = &page->head;
     size_t from = page->at + head->at, there = page->len - from;
     connection->phase = HTTP_BODY;
-    connection->after = from;
     connection->chunked = (struct http_chunked){ 0 };
     /* The body has its own time: the head may have come at the end of a long silence. */
     http_connection_clock(connection, &connection->server->reading);
@@ -375,15 +356,34 @@ static void head_take(struct http_connection *connection)
     bool good = http_target_parse(
         &request->arena, request->method, http_head_target(head, bytes), &request->path, &request->query, err);
     bool wants = head->chunked || head->length > 0;
-    good = good && (!wants || (body_permit(connection, head->length, err) && body_file_take(connection, err)));
+    good = good && (!wants || body_permit(connection, head->length, err));
     if (!good) {
         http_connection_refuse(connection, err);
         return;
     }
-    if (wants)
+    const struct http_config *config = &connection->server->config;
+    connection->after = connection->page->at + head_len;
+    request->body_waits =
+        wants && config->body_waits && config->body_waits(request->method, request->path, config->owner);
+    if (wants && !request->body_waits)
         body_begin(connection);
-    else
-        connection->after = connection->page->at + head_len;
+}
+
+void http_body_take(struct http_request *request, int fd, void (*done)(struct http_request *request))
+{
+    struct http_connection *connection = request->connection;
+    struct http_server *server = connection->server;
+    ASSERT(connection->phase == HTTP_SERVING && request->body_waits && request->gone);
+    request->body_waits = false;
+    request->body_fd = fd;
+    connection->body_done = done;
+    connection->in_place = false;
+    connection->body_begins = true;
+    connection->phase = HTTP_BODY;
+    if (!server->step)
+        server->step = mem_alloc(BODY_STEP);
+    if (!connection->running)
+        http_connection_due(connection);
 }
 
 static void request_serve(struct http_connection *connection)
@@ -394,6 +394,12 @@ static void request_serve(struct http_connection *connection)
     if (!connection->peer_asked)
         peer_fill(connection);
     connection->phase = HTTP_SERVING;
+    if (connection->body_done) {
+        void (*done)(struct http_request *) = connection->body_done;
+        connection->body_done = NULL;
+        done(&connection->request);
+        return;
+    }
     server->config.serve(&connection->request, server->config.owner);
 }
 
@@ -422,6 +428,12 @@ static bool head_read(struct http_connection *connection, bool *out_ready)
 
 static bool body_read(struct http_connection *connection)
 {
+    if (connection->body_begins) {
+        connection->body_begins = false;
+        body_begin(connection);
+    }
+    if (connection->phase != HTTP_BODY)
+        return false;
     if (connection->page->head.chunked)
         return body_read_chunks(connection);
     if (connection->request.body_fd >= 0)
@@ -435,6 +447,7 @@ void http_body_close(struct http_request *request)
         close(request->body_fd);
     request->body_fd = -1;
     request->body_bytes = 0;
+    request->body_waits = false;
 }
 
 void http_request_end(struct http_connection *connection)
@@ -456,6 +469,7 @@ void http_request_end(struct http_connection *connection)
     request->user = NULL;
     request->gone = NULL;
     http_body_close(request);
+    connection->body_done = NULL;
     connection->phase = HTTP_HEAD;
     if (!page)
         return;
@@ -501,6 +515,8 @@ void http_connection_run(struct http_connection *connection)
             ready = body_read(connection);
         if (ready) {
             request_serve(connection);
+            if (connection->phase == HTTP_BODY)
+                continue; /* its body is wanted now */
             if (connection->phase == HTTP_ANSWERED && ++series == SERIES_MAX) {
                 http_connection_due(connection);
                 break;

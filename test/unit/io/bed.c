@@ -61,33 +61,41 @@ static void bed_hold(struct bed *bed, struct http_request *request)
     atomic_fetch_add(&bed->parked, 1);
 }
 
-static void serve_store(struct bed *bed, struct http_request *request)
+static void store_done(struct http_request *request)
 {
-    (void)bed;
     char text[64], piece[4096];
     uint64_t bytes = 0, sum = 0;
     ssize_t n;
-    assert_true(request->body_fd >= 0 && request->body.len == 0);
+    assert_true(request->body_fd >= 0 && request->body.len == 0 && !request->body_waits);
     assert_int_equal(lseek(request->body_fd, 0, SEEK_SET), 0);
     while ((n = read(request->body_fd, piece, sizeof piece)) > 0)
         for (ssize_t i = 0; i < n; i++, bytes++)
             sum = sum * 31 + (unsigned char)piece[i];
     assert_int_equal(bytes, request->body_bytes);
     snprintf(text, sizeof text, "%llu %llu", (unsigned long long)bytes, (unsigned long long)sum);
+    request->gone = NULL;
     http_answer(request, 200, "text/plain", str_of(text), NULL);
 }
 
-static bool bed_file(struct http_request *request, void *owner, int *out_fd, struct err *err)
+static void serve_store(struct bed *bed, struct http_request *request)
 {
-    (void)owner;
-    if (!str_eqz(request->path, "/store"))
-        return true;
-    if (str_eqz(request->query, "refused"))
-        return err_set(err, ERR_forbidden, "not you");
-    *out_fd =
-        str_eqz(request->query, "full") ? open("/dev/full", O_WRONLY | O_CLOEXEC) : memfd_create("body", MFD_CLOEXEC);
-    assert_true(*out_fd >= 0);
-    return true;
+    bool full = str_eqz(request->query, "full");
+    assert_true(request->body_waits && request->body_fd < 0);
+    if (str_eqz(request->query, "refused")) {
+        http_answer(request, 403, "text/plain", STR("not you"), NULL);
+        return;
+    }
+    int fd = full ? open("/dev/full", O_WRONLY | O_CLOEXEC) : memfd_create("body", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    request->user = bed;
+    request->gone = bed_on_gone;
+    http_body_take(request, fd, store_done);
+}
+
+static bool bed_waits(struct str method, struct str path, void *owner)
+{
+    (void)method, (void)owner;
+    return str_eqz(path, "/store");
 }
 
 static void serve_echo(struct bed *bed, struct http_request *request)
@@ -279,7 +287,7 @@ void bed_open_tls(struct bed *bed, unsigned connections_max, unsigned idle_timeo
         .idle_timeout_s = idle_timeout_s,
         .write_timeout_s = idle_timeout_s,
         .body_limit = bed_limit,
-        .body_file = bed_file,
+        .body_waits = bed_waits,
         .serve = bed_serve,
         .owner = bed,
         .tls = tls,
