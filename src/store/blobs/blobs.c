@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/heap.h"
+#include "base/list.h"
 #include "io/fsx.h"
 #include "store/blobs/seals.h"
 
@@ -28,9 +30,18 @@ struct blob_files {
     struct blobs port;    /* first */
     pthread_mutex_t lock; /* guards uploads, seals, and the moment in which a blob is named or swept */
     struct seals *seals;
-    uint64_t taken; /* uploads that seals have taken: their names */
+    struct list held; /* struct held: new blobs that may go again */
+    uint64_t taken;   /* uploads that seals have taken: their names */
     char dir[3800];
     char uploads[3840];
+};
+
+/* A blob that a blobs_keep has made, until all that keep it are settled. */
+struct held {
+    struct list_node node;
+    char hex[BLOB_HEX + 1];
+    unsigned n; /* that keep it and aren't settled */
+    bool stays; /* one of them stays, or an attempt has sealed it */
 };
 
 static struct blob_files *files_of(struct blobs *port)
@@ -83,6 +94,8 @@ static void files_close(struct blobs *port)
 {
     struct blob_files *blobs = files_of(port);
     seals_close(blobs->seals);
+    for (struct list_node *node; (node = list_take_first(&blobs->held)) != NULL;)
+        mem_free(CONTAINER_OF(node, struct held, node));
     pthread_mutex_destroy(&blobs->lock);
     mem_free(blobs);
 }
@@ -209,6 +222,13 @@ static void blob_path(const struct blob_files *blobs, const char *hex, char *fol
     snprintf(path, size, "%.3900s/%s", folder, hex);
 }
 
+static bool folder_make(
+    const struct blob_files *blobs, const char *hex, char *folder, char *path, size_t size, struct err *err)
+{
+    blob_path(blobs, hex, folder, path, size);
+    return mkdir(folder, 0700) != 0 || fsx_sync_dir(blobs->dir, err);
+}
+
 /* upload_take: from here on the upload is the seal's alone: its key has none, and whoever wrote to it has closed it. <
  * 0: err. */
 static int upload_take(struct blob_files *blobs, const struct upload *upload, char *taken, size_t size, struct err *err)
@@ -233,9 +253,37 @@ static int upload_take(struct blob_files *blobs, const struct upload *upload, ch
     return fd;
 }
 
+static struct held *held_find(struct blob_files *blobs, const char *hex)
+{
+    for (struct list_node *node = blobs->held.first; node != NULL; node = node->next) {
+        struct held *held = CONTAINER_OF(node, struct held, node);
+        if (strcmp(held->hex, hex) == 0)
+            return held;
+    }
+    return NULL;
+}
+
+/* held_note: under the lock. stamp NULL: whoever keeps the blob won't take it away. */
+static void held_note(struct blob_files *blobs, const char *hex, bool fresh, int64_t *out_stamp)
+{
+    struct held *held = held_find(blobs, hex);
+    if (held == NULL && fresh && out_stamp != NULL) {
+        held = mem_alloc_zero(sizeof *held);
+        memcpy(held->hex, hex, sizeof held->hex);
+        list_append(&blobs->held, &held->node);
+    }
+    if (held != NULL && out_stamp != NULL)
+        held->n++;
+    else if (held != NULL)
+        held->stays = true;
+    if (out_stamp != NULL)
+        *out_stamp = held != NULL;
+}
+
 /* blob_name: the opened file gets its name; one that has it already stays, used now. Under the lock, so that no sweep
- * comes between. */
-static bool blob_name(struct blob_files *blobs, int fd, const char *path, const struct blob *blob, struct err *err)
+ * comes between. *out_fault: why the file can't have the name, where a copy of it may. */
+static bool blob_name(struct blob_files *blobs, int fd, const char *path, const struct blob *blob, int64_t *out_stamp,
+    int *out_fault, struct err *err)
 {
     char self[64];
     struct stat st;
@@ -244,7 +292,10 @@ static bool blob_name(struct blob_files *blobs, int fd, const char *path, const 
     int rc = linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW), fault = errno;
     bool there = rc != 0 && fault == EEXIST && utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 &&
                  lstat(path, &st) == 0;
+    if (rc == 0 || there)
+        held_note(blobs, blob->hex, rc == 0, out_stamp);
     pthread_mutex_unlock(&blobs->lock);
+    *out_fault = fault;
     if (rc != 0 && !there)
         return blobs_fail(err, "name", fault);
     return rc == 0 || st.st_size == blob->bytes ||
@@ -255,16 +306,14 @@ static bool files_seal(struct blobs *port, const struct upload *upload, struct b
 {
     struct blob_files *blobs = files_of(port);
     char taken[4200], folder[4096], path[4096];
+    int fault;
     int fd = upload_take(blobs, upload, taken, sizeof taken, err);
     if (fd < 0)
         return false;
     bool good =
         (file_hash(fd, out) || blobs_fail(err, "read", errno)) && (fsync(fd) == 0 || blobs_fail(err, "sync", errno));
-    if (good) {
-        blob_path(blobs, out->hex, folder, path, sizeof path);
-        good = mkdir(folder, 0700) != 0 || fsx_sync_dir(blobs->dir, err);
-    }
-    good = good && blob_name(blobs, fd, path, out, err);
+    good = good && folder_make(blobs, out->hex, folder, path, sizeof path, err);
+    good = good && blob_name(blobs, fd, path, out, NULL, &fault, err);
     close(fd);
     (void)unlink(taken); /* else the next start does */
     good = good && fsx_sync_dir(folder, err);
@@ -275,6 +324,114 @@ static bool files_seal(struct blobs *port, const struct upload *upload, struct b
     int log = seals_add(blobs->seals, upload, out, &first, err);
     pthread_mutex_unlock(&blobs->lock);
     return log >= 0 && seals_sync(blobs->seals, log, first, err);
+}
+
+/* --- keeping a file as it is --- */
+
+bool source_hash(const struct blob_source *source, const struct source_taker *taker, struct blob *out, struct err *err)
+{
+    enum { PIECE = 256 << 10 };
+    unsigned char *space = mem_alloc(PIECE), digest[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256_state state;
+    ssize_t n;
+    bool good = true;
+    crypto_hash_sha256_init(&state);
+    out->bytes = 0;
+    while (good && ((n = pread(source->fd, space, PIECE, out->bytes)) > 0 || (n < 0 && errno == EINTR))) {
+        if (n < 0)
+            continue;
+        crypto_hash_sha256_update(&state, space, (unsigned long long)n);
+        good = taker == NULL || taker->take(taker->owner, out->bytes, (struct str){ (char *)space, (size_t)n }, err);
+        out->bytes += n;
+    }
+    good = good && (n == 0 || blobs_fail(err, "read", errno));
+    crypto_hash_sha256_final(&state, digest);
+    mem_free(space);
+    sodium_bin2hex(out->hex, sizeof out->hex, digest, sizeof digest);
+    return good && (memcmp(digest, source->sha256, sizeof digest) == 0 ||
+                       err_set(err, ERR_corrupt, "the file was changed while it was read"));
+}
+
+static bool copy_take(void *owner, int64_t offset, struct str bytes, struct err *err)
+{
+    return piece_write(*(const int *)owner, offset, bytes) || blobs_fail(err, "write", errno);
+}
+
+/* source_copy: a file of our own with its bytes; < 0: err. */
+static int source_copy(struct blob_files *blobs, const struct blob_source *source, char *name, size_t size,
+    struct blob *out, struct err *err)
+{
+    pthread_mutex_lock(&blobs->lock);
+    snprintf(name, size, "%s/copy.%" PRIu64, blobs->uploads, ++blobs->taken);
+    pthread_mutex_unlock(&blobs->lock);
+    int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return blobs_fail(err, "write", errno) ? fd : -1;
+    struct source_taker taker = { copy_take, &fd };
+    if (source_hash(source, &taker, out, err))
+        return fd;
+    close(fd);
+    (void)unlink(name);
+    return -1;
+}
+
+/* file_keep: synced, then named. */
+static bool file_keep(struct blob_files *blobs, int fd, struct blob_hold *out, int *out_fault, struct err *err)
+{
+    char folder[4096], path[4096];
+    *out_fault = 0;
+    return (fsync(fd) == 0 || blobs_fail(err, "sync", errno)) &&
+           folder_make(blobs, out->blob.hex, folder, path, sizeof path, err) &&
+           blob_name(blobs, fd, path, &out->blob, &out->stamp, out_fault, err) && fsx_sync_dir(folder, err);
+}
+
+static bool source_keep(
+    struct blob_files *blobs, const struct blob_source *source, struct blob_hold *out, struct err *err)
+{
+    char name[4200];
+    int fault;
+    if (source->is_own) {
+        if (!source_hash(source, NULL, &out->blob, err))
+            return false;
+        if (file_keep(blobs, source->fd, out, &fault, err))
+            return true;
+        if (fault != EXDEV && fault != ENOENT && fault != EPERM)
+            return false;
+        *err = (struct err){ .arena = err->arena }; /* another file system, or a file without links: a copy does */
+    }
+    int fd = source_copy(blobs, source, name, sizeof name, &out->blob, err);
+    if (fd < 0)
+        return false;
+    bool good = file_keep(blobs, fd, out, &fault, err);
+    close(fd);
+    (void)unlink(name); /* else the next start does */
+    return good;
+}
+
+static void files_settle(struct blobs *port, const struct blob_hold *hold, bool stays)
+{
+    struct blob_files *blobs = files_of(port);
+    char folder[4096], path[4096];
+    pthread_mutex_lock(&blobs->lock);
+    struct held *held = held_find(blobs, hold->blob.hex);
+    held->stays = held->stays || stays;
+    if (--held->n == 0) {
+        blob_path(blobs, held->hex, folder, path, sizeof path);
+        if (!held->stays)
+            (void)unlink(path); /* else a sweep does */
+        list_remove(&blobs->held, &held->node);
+        mem_free(held);
+    }
+    pthread_mutex_unlock(&blobs->lock);
+}
+
+static bool files_keep(struct blobs *port, const struct blob_source *source, struct blob_hold *out, struct err *err)
+{
+    *out = (struct blob_hold){ .stamp = 0 };
+    bool good = source_keep(files_of(port), source, out, err);
+    if (!good && out->stamp != 0)
+        files_settle(port, out, false); /* it has its name, and the folder couldn't be synced */
+    return good;
 }
 
 /* --- what attempts have sent --- */
@@ -412,6 +569,8 @@ static size_t files_sweep(
 static const struct blobs_ops files_ops = { .close = files_close,
     .append = files_append,
     .seal = files_seal,
+    .keep = files_keep,
+    .settle = files_settle,
     .sealed = files_sealed,
     .waiting = files_waiting,
     .grants = files_grants,
@@ -442,6 +601,17 @@ bool blobs_append(struct blobs *blobs, const struct upload *upload, int64_t offs
 bool blobs_seal(struct blobs *blobs, const struct upload *upload, struct blob *out, struct err *err)
 {
     return blobs->ops->seal(blobs, upload, out, err);
+}
+
+bool blobs_keep(struct blobs *blobs, const struct blob_source *source, struct blob_hold *out, struct err *err)
+{
+    return blobs->ops->keep(blobs, source, out, err);
+}
+
+void blobs_settle(struct blobs *blobs, const struct blob_hold *hold, bool stays)
+{
+    if (hold->stamp != 0)
+        blobs->ops->settle(blobs, hold, stays);
 }
 
 bool blobs_sealed(struct blobs *blobs, int64_t task, int64_t grant, struct buf *out, struct err *err)

@@ -40,6 +40,16 @@ struct upload_seal { /* a file that an attempt has sealed */
     struct blob blob;
 };
 
+struct blob_source { /* an open file whose bytes are to be kept */
+    int fd;
+    bool is_own;                 /* nobody else can write to it, and it has no name: it may become the kept file */
+    const unsigned char *sha256; /* that its bytes must have */
+};
+struct blob_hold { /* of a file that is kept, and of which nobody knows yet whether it will be named */
+    struct blob blob;
+    int64_t stamp; /* private; 0: it was there before */
+};
+
 struct upload_grant { /* an attempt that has uploads or seals */
     int64_t task, grant;
     int64_t age_s; /* since its newest piece or seal */
@@ -71,6 +81,12 @@ bool blobs_grants(struct blobs *blobs, struct buf *out, struct err *err);
 /* blobs_forget: its uploads go and its seals are forgotten; blobs stay. What can't be removed is asked for again by
  * blobs_grants. */
 void blobs_forget(struct blobs *blobs, int64_t task, int64_t grant);
+
+/* blobs_keep: a file's bytes become a blob, on disk for good, without an upload. Other bytes than those of sha256:
+ * ERR_corrupt. After a failure nothing of it is left. blobs_settle follows each good one: with stays false the blob
+ * goes again, unless it was there before, or somebody else has kept the same bytes since. */
+bool blobs_keep(struct blobs *blobs, const struct blob_source *source, struct blob_hold *out, struct err *err);
+void blobs_settle(struct blobs *blobs, const struct blob_hold *hold, bool stays);
 
 /* hex: as in struct blob; anything else, and one that isn't there, is ERR_not_found. No error says a path. */
 bool blobs_find(struct blobs *blobs, struct str hex, struct blob *out, struct err *err);

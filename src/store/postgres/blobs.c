@@ -11,6 +11,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "store/postgres/bytes.h"
 
@@ -19,8 +20,8 @@ enum { PIECE_BYTES = 256 << 10, PIECES_QUEUED = 16 };
 struct pg_blobs {
     struct blobs port; /* first */
     struct blobs *files;
-    pthread_mutex_t read_lock, write_lock;
-    struct bytes_pg reader, writer;
+    pthread_mutex_t read_lock, write_lock, keep_lock;
+    struct bytes_pg reader, writer, keeper; /* keeper: of long transactions, so that pieces don't wait for them */
 };
 
 static struct pg_blobs *blobs_of(struct blobs *port)
@@ -248,6 +249,87 @@ static bool pg_seal(struct blobs *port, const struct upload *upload, struct blob
     return ok;
 }
 
+/* --- keeping a file as it is --- */
+
+struct keeping {
+    struct pg *pg;
+    const char *hex;
+    int n_queued;
+    bool fresh;
+};
+
+static bool chunk_take(void *owner, int64_t offset, struct str bytes, struct err *err)
+{
+    struct keeping *keeping = owner;
+    if (!keeping->fresh)
+        return true;
+    pg_queue(
+        keeping->pg, SQL_blob_chunk_put, PG_ARGS(TXT(str_of(keeping->hex)), NUM(offset / PIECE_BYTES), TXT(bytes)));
+    return ++keeping->n_queued % PIECES_QUEUED != 0 || pg_exchange(keeping->pg, err);
+}
+
+/* source_write: one transaction: of a file that isn't whole, or has other bytes, nothing is left. */
+static bool source_write(
+    struct bytes_pg *self, const struct blob_source *source, struct blob_hold *out, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    struct stat st;
+    struct pg_args put = { 0 };
+    char hex[BLOB_HEX + 1];
+    sodium_bin2hex(hex, sizeof hex, source->sha256, crypto_hash_sha256_BYTES);
+    if (fstat(source->fd, &st) != 0)
+        return err_set(err, ERR_io, "can't read a file that is to be kept");
+    if (!bytes_ready(self, err))
+        return false;
+    arg_text(&put, str_of(hex));
+    arg_i64(&put, st.st_size);
+    pg_queue(pg, SQL_bytes_begin, NULL);
+    pg_queue(pg, SQL_blob_hold, &put);
+    if (!pg_exchange(pg, err))
+        return false;
+    struct keeping keeping = { .pg = pg, .hex = hex, .fresh = cell_i64(pg->results[1], 0, 0) };
+    out->stamp = keeping.fresh ? cell_i64(pg->results[1], 0, 1) : 0;
+    struct source_taker taker = { chunk_take, &keeping };
+    if (!source_hash(source, &taker, &out->blob, err))
+        return false;
+    if (out->blob.bytes != st.st_size)
+        return err_set(err, ERR_corrupt, "the file was changed while it was read");
+    pg_queue(pg, SQL_bytes_commit, NULL);
+    return pg_exchange(pg, err);
+}
+
+static bool pg_keep(struct blobs *port, const struct blob_source *source, struct blob_hold *out, struct err *err)
+{
+    struct pg_blobs *self = blobs_of(port);
+    struct err why = { 0 };
+    pthread_mutex_lock(&self->keep_lock);
+    bool ok = source_write(&self->keeper, source, out, &why);
+    if (!ok)
+        bytes_rollback(&self->keeper);
+    /* when the lost one was committed the blob is there already, and stays for a sweep if nobody names it */
+    if (!ok && self->keeper.pg.lost) {
+        why = (struct err){ 0 };
+        ok = source_write(&self->keeper, source, out, &why);
+        if (!ok)
+            bytes_rollback(&self->keeper);
+    }
+    pthread_mutex_unlock(&self->keep_lock);
+    return ok || err_set(err, why.code, "%s", why.text);
+}
+
+static void pg_settle(struct blobs *port, const struct blob_hold *hold, bool stays)
+{
+    struct pg_blobs *self = blobs_of(port);
+    PGresult *result;
+    struct err ignored = { 0 };
+    if (stays)
+        return;
+    pthread_mutex_lock(&self->keep_lock);
+    (void)bytes_ask(&self->keeper, SQL_blob_drop, PG_ARGS(TXT(str_of(hold->blob.hex)), NUM(hold->stamp)), &result,
+        &ignored); /* else a sweep does */
+    pthread_mutex_unlock(&self->keep_lock);
+}
+
 /* --- what attempts have sent --- */
 
 static bool pg_sealed(struct blobs *port, int64_t task, int64_t grant, struct buf *out, struct err *err)
@@ -400,9 +482,11 @@ static void pg_blobs_close(struct blobs *port)
     struct pg_blobs *self = blobs_of(port);
     bytes_close(&self->reader);
     bytes_close(&self->writer);
+    bytes_close(&self->keeper);
     blobs_close(self->files);
     pthread_mutex_destroy(&self->read_lock);
     pthread_mutex_destroy(&self->write_lock);
+    pthread_mutex_destroy(&self->keep_lock);
     mem_free(self);
 }
 
@@ -410,6 +494,8 @@ static const struct blobs_ops pg_blobs_ops = { .shared = true,
     .close = pg_blobs_close,
     .append = pg_append,
     .seal = pg_seal,
+    .keep = pg_keep,
+    .settle = pg_settle,
     .sealed = pg_sealed,
     .waiting = pg_waiting,
     .grants = pg_grants,
@@ -424,7 +510,9 @@ struct blobs *blobs_postgres_open(const struct store_config *config, struct err 
     self->port.ops = &pg_blobs_ops;
     pthread_mutex_init(&self->read_lock, NULL);
     pthread_mutex_init(&self->write_lock, NULL);
+    pthread_mutex_init(&self->keep_lock, NULL);
     self->reader.hurried = true;
+    bytes_open_later(&self->keeper, config->url);
     if ((self->files = blobs_open(config->data_dir, err)) == NULL || !bytes_open(&self->reader, config->url, err) ||
         !bytes_open(&self->writer, config->url, err)) {
         pg_blobs_close(&self->port);

@@ -30,12 +30,19 @@ static bool bytes_ask_query(struct query *q, const struct arg *args, size_t n, s
     return bytes_ask(q->on, q->id, pg_args_fill(&(struct pg_args){ 0 }, args, n), &result, err) && pg_answer(q, result);
 }
 
-bool bytes_open(struct bytes_pg *self, const char *url, struct err *err)
+void bytes_open_later(struct bytes_pg *self, const char *url)
 {
     self->sql = (struct sql){ .ops = &pg_query_ops, .ask = bytes_ask_query, .on = self };
     size_t n = strlen(url) + 1;
     self->url = mem_alloc(n);
     memcpy(self->url, url, n);
+    self->pg.lost = true;
+}
+
+bool bytes_open(struct bytes_pg *self, const char *url, struct err *err)
+{
+    bytes_open_later(self, url);
+    self->pg.lost = false;
     return bytes_connect(self, err);
 }
 

@@ -23,6 +23,7 @@ struct bytes_pg { /* a connection; one thread at a time */
 /* bytes_open: the first connection, so that what is wrong is told at once. The tables are there: the store was opened
  * before. */
 bool bytes_open(struct bytes_pg *self, const char *url, struct err *err);
+void bytes_open_later(struct bytes_pg *self, const char *url); /* connects when it is first asked */
 void bytes_close(struct bytes_pg *self);
 bool bytes_ready(struct bytes_pg *self, struct err *err); /* a connection that was lost is made anew; ERR_unavailable */
 /* bytes_ask: one statement outside a transaction; when the connection is lost, again on a new one. */

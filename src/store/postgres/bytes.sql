@@ -89,6 +89,20 @@ SELECT task, grant_no, bytes, sealed FROM log WHERE (task, grant_no) > ($1::bigi
 INSERT INTO blob (hash, bytes, used) VALUES ($1, $2, extract(epoch FROM clock_timestamp())::bigint)
 ON CONFLICT (hash) DO UPDATE SET used = excluded.used RETURNING (xmax = 0)::int::bigint;
 
+-- name: blob_hold
+-- As blob_put; with the version of the row, which any later use changes.
+INSERT INTO blob (hash, bytes, used) VALUES ($1, $2, extract(epoch FROM clock_timestamp())::bigint)
+ON CONFLICT (hash) DO UPDATE SET used = excluded.used RETURNING (xmax = 0)::int::bigint, xmin::text::bigint;
+
+-- name: blob_chunk_put
+INSERT INTO blob_chunk (hash, n, bytes) VALUES ($1, $2, $3);
+
+-- name: blob_drop
+-- Unless it was used since it was made.
+WITH gone AS (DELETE FROM blob WHERE hash = $1 AND xmin::text::bigint = $2::bigint RETURNING hash),
+    pieces AS (DELETE FROM blob_chunk USING gone WHERE blob_chunk.hash = ANY (ARRAY[gone.hash]))
+SELECT count(*) FROM gone;
+
 -- name: blob_move
 -- The $3 pieces of an upload become the blob's; fewer, and the transaction ends.
 WITH moved AS (INSERT INTO blob_chunk (hash, n, bytes) SELECT $1, n, bytes FROM upload_piece WHERE upload = $2 RETURNING n)
