@@ -608,6 +608,14 @@
     X(EACH, revisions, LIST(Revision), n, revision_render(call, json, view.lane.name, &rows[i], NULL), NONE) \
     ANSWER_Next(X)
 
+/* --- change sets --- */
+
+#define ANSWER_ChangesetAccepted(X) \
+    X(FIELD, csid, TEXT, csid, NONE) \
+    X(FIELD, name, TEXT, name, SAYS("of its file, in the order of the queue")) \
+    X(FIELD, task, INTEGER, submission->task, NONE) \
+    X(FIELD, state, STATE, submission->state, NONE)
+
 /* All objects, with those of their members that the document calls required.
  * SHARED: a schema of its own, which others refer to. NESTED: written out where it is used. */
 #define ANSWERS(SHARED, NESTED) \
@@ -671,6 +679,7 @@
     NESTED(RevisionFile, NONE) \
     NESTED(RevisionEdge, NONE) \
     SHARED(Revision, REQUIRED("archive", "rev", "state", "prev")) \
-    SHARED(RevisionList, REQUIRED("revisions", "next"))
+    SHARED(RevisionList, REQUIRED("revisions", "next")) \
+    SHARED(ChangesetAccepted, REQUIRED("csid", "name", "task", "state"))
 
 #endif

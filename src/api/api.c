@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/call.h"
+#include "spool/intake.h"
 #include "store/blobs/blobs.h"
 #include "text/key.h"
 
@@ -13,6 +14,15 @@ enum { LOG_CHECK_MS = 20, EVENTS_EAGER_MAX = 2, EVENTS_CHECK_MS = 5 };
 static void events_check_due(struct loop_timer *timer)
 {
     events_wake(timer->owner);
+}
+
+static bool tmp_open(struct api *api, struct err *err)
+{
+    const char *data_dir = api->config.store->data_dir, *given = api->config.tmp_dir;
+    size_t size = strlen(given != NULL ? given : data_dir) + sizeof "/tmp";
+    api->tmp_dir = mem_alloc(size);
+    snprintf(api->tmp_dir, size, "%s%s", given != NULL ? given : data_dir, given != NULL ? "" : "/tmp");
+    return intake_temp_open(api->tmp_dir, err);
 }
 
 struct api *api_new(const struct api_config *config, struct err *err)
@@ -32,6 +42,9 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->token_expiry = (struct loop_timer){ .due = auth_expiry_due, .owner = api };
     api->waits.check = (struct loop_timer){ .due = wait_for_commit_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
+    api->changeset_rules.limits = (struct changeset_limits){
+        .unpacked_bytes = (uint64_t)1 << 30, .meta_bytes = 1 << 20, .files = 10000, .path_bytes = 1024, .depth = 64
+    };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
@@ -42,7 +55,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     servers_begin(api);
     executor_register_begin(api);
     api->blobs = blobs_open_store(config->store, err);
-    if (api->blobs == NULL || !job_token_open(api, err)) {
+    if (api->blobs == NULL || !tmp_open(api, err) || !job_token_open(api, err)) {
         api_free(api);
         return NULL;
     }
@@ -94,6 +107,7 @@ void api_free(struct api *api)
     blobs_close(api->blobs);
     buf_release(&api->openapi);
     buf_release(&api->scratch);
+    mem_free(api->tmp_dir);
     mem_free(api);
 }
 

@@ -28,6 +28,8 @@ struct api_config {
     const char *server_name, *host, *version;
     int64_t lease_ms, slots;
     struct tls *tls; /* of the address; NULL: it is plain */
+    /* where tarballs come in, a folder of this server alone (a spool's BASE/tmp); NULL: tmp in the data directory */
+    const char *tmp_dir;
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);
@@ -36,6 +38,7 @@ void api_free(struct api *api); /* after the http server is closed and the engin
 
 /* For http_config, with the api as owner. */
 size_t api_body_limit(struct str method, struct str path, void *owner);
+bool api_body_waits(struct str method, struct str path, void *owner);
 void api_serve(struct http_request *request, void *owner);
 
 /* For engine_start, with the api as owner: news for followers of events and logs. */

@@ -155,7 +155,7 @@ static bool prove_done(struct call *call, void *owner)
     return proof->next(call);
 }
 
-static const struct background proving = { items_prove, prove_done };
+static const struct background proving = { .work = items_prove, .done = prove_done };
 
 bool artifacts_prove(struct call *call, struct finish_item *items, size_t n, handler_fn *next)
 {
@@ -209,7 +209,8 @@ static bool piece_answer(struct call *call, void *owner)
     ANSWER_RETURN(200, ANSWER_Artifact);
 }
 
-static const struct background adding = { piece_work, piece_answer }, sealing = { piece_seal, piece_answer };
+static const struct background adding = { .work = piece_work, .done = piece_answer },
+                               sealing = { .work = piece_seal, .done = piece_answer };
 
 /* upload_owner: the tenant of the task, which may not be the executor's. */
 static bool upload_owner(struct call *call, int64_t task, struct str *out)

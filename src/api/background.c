@@ -1,8 +1,10 @@
 /* background: work that would block the loop, each on a thread of its own.
  *
  * Long work (verify, backup): at most four at once; a fifth request is answered 503. Short work with files (pieces of
- * uploads, seals, looking up what was sealed): four more at once, and others queue, up to a limit. A thread touches
- * nothing of the api but its own struct; when it has ended, the loop's thread joins it and calls `done`. */
+ * uploads, seals, looking up what was sealed): four more at once, and others queue, up to a limit. Checks of tarballs,
+ * each of which may take as long as its sender likes: four more, likewise, so that nothing else waits for them. A
+ * thread touches nothing of the api but its own struct; when it has ended, the loop's thread joins it and calls `done`.
+ */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -22,14 +24,14 @@ struct background_thread {
     pthread_t thread;
     atomic_bool over;
     struct loop *loop;
-    bool queued; /* of the short work */
+    enum background_pool pool;
 };
 
-static size_t background_running(const struct api *api, bool queued)
+static size_t background_running(const struct api *api, enum background_pool pool)
 {
     size_t n = 0;
     for (struct list_node *node = api->background.running.first; node != NULL; node = node->next)
-        n += CONTAINER_OF(node, struct background_thread, node)->queued == queued;
+        n += CONTAINER_OF(node, struct background_thread, node)->pool == pool;
     return n;
 }
 
@@ -49,7 +51,7 @@ static void background_reap(struct api *api, struct background_thread *thread, b
     struct call *call = thread->call;
     call->submitted = false;
     call->err.expected = thread->err.expected;
-    if (!answer || call->request == NULL)
+    if (!answer || (call->request == NULL && !thread->background->goes_on))
         call_released(call);
     else if (thread->good)
         thread->background->done(call, thread->state);
@@ -78,11 +80,11 @@ static bool background_refuse(struct background_thread *thread)
 }
 
 /* waiting_begin: starts queued work while threads are free. */
-static void waiting_begin(struct api *api)
+static void waiting_begin(struct api *api, enum background_pool pool)
 {
-    while (api->background.queued.first != NULL && background_running(api, true) < BACKGROUND_MAX) {
-        struct background_thread *thread =
-            CONTAINER_OF(list_take_first(&api->background.queued), struct background_thread, node);
+    struct list *queued = &api->background.queued[pool];
+    while (queued->first != NULL && background_running(api, pool) < BACKGROUND_MAX) {
+        struct background_thread *thread = CONTAINER_OF(list_take_first(queued), struct background_thread, node);
         if (!background_begin(api, thread))
             background_refuse(thread);
     }
@@ -99,7 +101,8 @@ static void background_woken(void *owner)
         pthread_join(thread->thread, NULL);
         background_reap(api, thread, true);
     }
-    waiting_begin(api);
+    waiting_begin(api, POOL_FILES);
+    waiting_begin(api, POOL_CHECKS);
 }
 
 void background_init(struct api *api)
@@ -121,22 +124,33 @@ static struct background_thread *background_make(struct call *call, const struct
 bool background_start(struct call *call, const struct background *background, void *state)
 {
     struct api *api = call->api;
-    if (background_running(api, false) >= BACKGROUND_MAX)
+    if (background_running(api, POOL_LONG) >= BACKGROUND_MAX)
         return call_refuse(call, ERR_unavailable, "%d long jobs are running already", BACKGROUND_MAX);
     struct background_thread *thread = background_make(call, background, state);
     return background_begin(api, thread) || background_refuse(thread);
 }
 
-bool background_queue(struct call *call, const struct background *background, void *state)
+static bool pool_queue(
+    struct call *call, const struct background *background, void *state, enum background_pool pool, const char *what)
 {
     struct api *api = call->api;
-    if (api->background.queued.n >= WAITING_MAX)
-        return call_refuse(call, ERR_unavailable, "%d requests with files are waiting already", WAITING_MAX);
+    if (api->background.queued[pool].n >= WAITING_MAX && !background->goes_on)
+        return call_refuse(call, ERR_unavailable, "%d %s are waiting already", WAITING_MAX, what);
     struct background_thread *thread = background_make(call, background, state);
-    thread->queued = true;
-    list_append(&api->background.queued, &thread->node);
-    waiting_begin(api);
+    thread->pool = pool;
+    list_append(&api->background.queued[pool], &thread->node);
+    waiting_begin(api, pool);
     return true;
+}
+
+bool background_queue(struct call *call, const struct background *background, void *state)
+{
+    return pool_queue(call, background, state, POOL_FILES, "requests with files");
+}
+
+bool background_check(struct call *call, const struct background *background, void *state)
+{
+    return pool_queue(call, background, state, POOL_CHECKS, "tarballs");
 }
 
 /* A server that stops doesn't wait for a long verify: the process ends, and with it the thread, which only reads. Its
@@ -145,12 +159,13 @@ void background_release(struct api *api)
 {
     struct timespec until;
     loop_forget(api->config.loop, api);
-    for (struct list_node *node; (node = list_take_first(&api->background.queued)) != NULL;) {
-        struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
-        thread->call->submitted = false;
-        call_released(thread->call);
-        mem_free(thread);
-    }
+    for (size_t pool = 0; pool < POOL_COUNT; pool++)
+        for (struct list_node *node; (node = list_take_first(&api->background.queued[pool])) != NULL;) {
+            struct background_thread *thread = CONTAINER_OF(node, struct background_thread, node);
+            thread->call->submitted = false;
+            call_released(thread->call);
+            mem_free(thread);
+        }
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
     while (api->background.running.first != NULL) {

@@ -208,6 +208,17 @@ static void command_done(struct command *command)
     done(call);
 }
 
+void call_command(struct call *call)
+{
+    struct command *command = &call->command;
+    command->actor = call->actor;
+    command->token = call->token;
+    command->admin = call->scopes & SCOPE_ADMIN;
+    command->arena = &call->arena;
+    command->err.arena = &call->arena;
+    call->submitted = true;
+}
+
 bool call_submit(struct call *call, handler_fn *done)
 {
     struct command *command = &call->command;
@@ -216,14 +227,9 @@ bool call_submit(struct call *call, handler_fn *done)
         call->reading.answered = CALL_SUBMITS;
         return true;
     }
-    command->actor = call->actor;
-    command->token = call->token;
-    command->admin = call->scopes & SCOPE_ADMIN;
-    command->arena = &call->arena;
-    command->err.arena = &call->arena;
+    call_command(call);
     command->done = command_done;
     call->done = done;
-    call->submitted = true;
     engine_submit(call->api->config.engine, command);
     return true;
 }

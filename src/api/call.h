@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "engine/engine.h"
 #include "store/read.h"
+#include "text/changeset.h"
 #include "text/json.h"
 #include "text/json_read.h"
 #include "text/json_value.h"
@@ -20,6 +21,7 @@
 enum { SCOPE_OPEN = 0, SCOPE_SITE = 16, /* the site's admin */ REASON_BYTES_MAX = 1000 };
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
+#define BODY_IN_FILE SIZE_MAX
 
 /* A handler ends its call, or hands it on: to the engine, a thread, the loop. True: it goes well so far; false: it was
  * refused. All functions below that end a call or hand it on say the same, so that a handler ends with
@@ -34,7 +36,7 @@ struct route {
     /* On PostgreSQL a handler that is ON_THREAD touches nothing of struct api but reader, names, scratch, tenants,
      * files_used, workflows, the keys and what is thread-safe (engine, logs, blobs, watch_status). */
     enum { ON_LOOP, ON_THREAD } where;
-    size_t body_max;
+    size_t body_max;      /* BODY_IN_FILE: the handler runs at the head, and takes the body into a file */
     const char *params;   /* query parameters, blank-separated */
     const char *request;  /* schema of the body, NULL: none */
     const char *response; /* schema of the good answer, NULL: none */
@@ -129,6 +131,7 @@ struct read_threads;
 struct retention;
 struct uploads;
 struct blobs;
+enum background_pool { POOL_LONG, POOL_FILES, POOL_CHECKS, POOL_COUNT };
 
 struct api {
     struct api_config config;
@@ -171,8 +174,14 @@ struct api {
     struct map polls;  /* executor id -> struct executor_poll, malloc */
     size_t polls_left; /* of them, when those of executors that have gone went */
     struct {           /* work on other threads (background.c) */
-        struct list running, queued;
+        struct list running, queued[POOL_COUNT];
     } background;
+    char *tmp_dir; /* where tarballs come in */
+    struct {       /* of the site (struct conf): what a change set may be, and which need a ticket */
+        struct changeset_limits limits;
+        unsigned approval; /* bits 1 << movetype */
+    } changeset_rules;
+    size_t submissions;                /* change sets that come, or are checked (changeset_submit.c) */
     struct read_threads *read_threads; /* NULL: all reads are short, and the loop does them */
     struct retention *retention;
     struct uploads *uploads;
@@ -224,6 +233,9 @@ struct str call_header(const struct call *call, const char *name);
 /* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by
  * then the call is dropped without `done`. */
 bool call_submit(struct call *call, handler_fn *done);
+/* call_command: what a command is told of its call, which then stays until the command is done; for who submits it
+ * itself. */
+void call_command(struct call *call);
 
 /* call_json: the body as JSON in call->body; false: answered. call_object: a reader on it. Both refuse what isn't
  * there. */
@@ -428,6 +440,9 @@ bool finish_read_list(const struct fence_key *key, struct arena *arena, const st
     struct finish_item **out, size_t *out_n, struct err *err);
 void render_finish(struct json *json, const struct finish_item *item); /* how it was judged */
 
+/* --- change sets that come (changeset_submit.c) --- */
+size_t submission_bytes_max(const struct api *api); /* the longest tarball that is taken */
+
 /* --- executors (executors.c) --- */
 struct executor *executor_find(struct call *call); /* the one that call->arg names, by id or name; NULL: answered */
 bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */
@@ -500,9 +515,13 @@ void wait_for_commit_end(struct api *api);
 struct background {
     bool (*work)(void *state, struct err *err);   /* on its own thread; touches only what `state` points to */
     bool (*done)(struct call *call, void *state); /* on the loop's thread, when the work was good: ends the call */
+    bool goes_on; /* `done` also when the client is gone; it then hands the call on, or ends it by call_released. Never
+                   * refused for others that wait: its caller counts */
 };
 /* background_start: long work; too many at once are refused (503). background_queue: short work with files, which
- * queues. Work that fails ends its call with the error. */
+ * queues. background_check: checks of tarballs, which queue for threads of their own. Work that fails ends its call
+ * with the error. */
+bool background_check(struct call *call, const struct background *background, void *state);
 bool background_start(struct call *call, const struct background *background, void *state);
 bool background_queue(struct call *call, const struct background *background, void *state);
 void background_release(struct api *api); /* waits for what is running */

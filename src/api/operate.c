@@ -41,7 +41,7 @@ static bool verify_done(struct call *call, void *owner)
     ANSWER_RETURN(200, ANSWER_VerifyReport);
 }
 
-static const struct background verifying = { verify_work, verify_done };
+static const struct background verifying = { .work = verify_work, .done = verify_done };
 
 bool serve_verify_get(struct call *call)
 {
@@ -70,7 +70,7 @@ static bool backup_done(struct call *call, void *owner)
     ANSWER_RETURN(200, ANSWER_BackupAnswer);
 }
 
-static const struct background backing_up = { backup_work, backup_done };
+static const struct background backing_up = { .work = backup_work, .done = backup_done };
 
 bool serve_backup_create(struct call *call)
 {

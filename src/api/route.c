@@ -103,11 +103,20 @@ const struct route *route_find(
     return found;
 }
 
-size_t api_body_limit(struct str method, struct str path, void *owner)
+bool api_body_waits(struct str method, struct str path, void *owner)
 {
     (void)owner;
     struct str args[ROUTE_ARGS];
     const struct route *route = route_find(method, path, args, NULL);
+    return route != NULL && route->body_max == BODY_IN_FILE;
+}
+
+size_t api_body_limit(struct str method, struct str path, void *owner)
+{
+    struct str args[ROUTE_ARGS];
+    const struct route *route = route_find(method, path, args, NULL);
+    if (route != NULL && route->body_max == BODY_IN_FILE)
+        return submission_bytes_max(owner);
     return route == NULL || route->body_max == 0 ? MIB : route->body_max;
 }
 

@@ -69,6 +69,7 @@ bool assembly_http(struct assembly *parts, struct http_config config, struct err
 {
     config.idle_timeout_s = IDLE_S;
     config.body_limit = api_body_limit;
+    config.body_waits = api_body_waits;
     config.serve = api_serve;
     config.owner = parts->api;
     config.tls = parts->tls;
