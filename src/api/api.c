@@ -42,9 +42,6 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->token_expiry = (struct loop_timer){ .due = auth_expiry_due, .owner = api };
     api->waits.check = (struct loop_timer){ .due = wait_for_commit_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
-    api->changeset_rules.limits = (struct changeset_limits){
-        .unpacked_bytes = (uint64_t)1 << 30, .meta_bytes = 1 << 20, .files = 10000, .path_bytes = 1024, .depth = 64
-    };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);

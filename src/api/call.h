@@ -177,10 +177,6 @@ struct api {
         struct list running, queued[POOL_COUNT];
     } background;
     char *tmp_dir; /* where tarballs come in */
-    struct {       /* of the site (struct conf): what a change set may be, and which need a ticket */
-        struct changeset_limits limits;
-        unsigned approval; /* bits 1 << movetype */
-    } changeset_rules;
     size_t submissions;                /* change sets that come, or are checked (changeset_submit.c) */
     struct read_threads *read_threads; /* NULL: all reads are short, and the loop does them */
     struct retention *retention;

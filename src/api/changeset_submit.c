@@ -204,7 +204,9 @@ static bool room_read(struct call *call)
 
 size_t submission_bytes_max(const struct api *api)
 {
-    uint64_t bytes = intake_tarball_bytes_max(&api->changeset_rules.limits);
+    struct conf_changesets conf;
+    engine_changesets(api->config.engine, &conf);
+    uint64_t bytes = intake_tarball_bytes_max(&conf.limits);
     return bytes < SIZE_MAX / 2 ? (size_t)bytes : SIZE_MAX / 2;
 }
 
@@ -212,6 +214,7 @@ bool serve_changesets_create(struct call *call)
 {
     struct api *api = call->api;
     struct submission *submission = ARENA_NEW(&call->arena, struct submission);
+    struct conf_changesets conf;
     call_param_flag(call, "check", &submission->check);
     call_param_flag(call, "again", &submission->order.again);
     if (call->err.code != ERR_none)
@@ -223,7 +226,8 @@ bool serve_changesets_create(struct call *call)
     if (api->submissions >= SUBMISSIONS_MAX)
         return call_refuse(call, ERR_unavailable, "%d change sets are on their way already", SUBMISSIONS_MAX);
     submission->api = api;
-    submission->limits = api->changeset_rules.limits;
+    engine_changesets(api->config.engine, &conf);
+    submission->limits = conf.limits;
     submission->err.arena = &call->arena;
     submission->order.tarball_fd = -1;
     submission->order.is_own = true;
@@ -231,7 +235,6 @@ bool serve_changesets_create(struct call *call)
     submission->order.now_ns = clock_wall_ms() * 1000000;
     submission->order.actor = call->actor;
     submission->order.limits = &submission->limits;
-    submission->order.approval = api->changeset_rules.approval;
     submission->order.blobs = submission->check ? NULL : api->blobs;
     call->state = submission;
     call->on_release = submission_released;

@@ -180,7 +180,6 @@ static bool def_fill(const struct intake_order *order, const struct changeset_na
         .submitter = str_dup(arena, order->actor.name),
         .ticket = str_dup(arena, meta->approval),
         .body = body_make(arena, out, tarball),
-        .needs_ticket = (order->approval & 1u << meta->movetype) != 0,
         .overlapping = meta->overlapping,
         .again = order->again };
     if (tarball != NULL)

@@ -28,7 +28,6 @@ struct intake_order {
     int64_t now_ns;     /* since 1970, UTC */
     struct actor actor; /* the submitter, and whose tenant it is */
     const struct changeset_limits *limits;
-    unsigned approval;   /* bits 1 << movetype: those that need a ticket */
     bool again;          /* also if a change set with the same content has ended */
     struct blobs *blobs; /* NULL: a check, nothing is kept */
     const char *program; /* as unpack_order's; NULL: this one */
