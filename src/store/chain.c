@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "io/fsx.h"
 #include "store/files.h"
 
@@ -75,6 +76,13 @@ bool chain_seal_fits(
     return false;
 }
 
+bool chain_head_check(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head,
+    const uint8_t seal[STORE_HASH_BYTES], const char *wrong, struct err *err)
+{
+    return chain_seal_fits(key, head, seal) ||
+           err_set(err, ERR_corrupt, "the head of the history isn't sealed with %s; run weir verify", wrong);
+}
+
 bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct err *err)
 {
     char path[FILES_PATH_MAX];
@@ -101,4 +109,15 @@ bool chain_key_store(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], s
     char path[FILES_PATH_MAX];
     return path_join(path, data_dir, "verify.key", err) &&
            fsx_replace(path, (struct str){ (const char *)key, CHAIN_KEY_BYTES }, 0600, err);
+}
+
+bool chain_key_open(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], bool fresh, struct err *err)
+{
+    if (chain_key_load(data_dir, out, err))
+        return true;
+    if (err->code != ERR_not_found || !fresh)
+        return false;
+    *err = (struct err){ .arena = err->arena };
+    clock_entropy(out, CHAIN_KEY_BYTES);
+    return chain_key_store(data_dir, out, err);
 }

@@ -20,9 +20,15 @@ void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_H
 void chain_seal(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, uint8_t out[STORE_HASH_BYTES]);
 bool chain_seal_fits(
     const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const uint8_t seal[STORE_HASH_BYTES]);
+/* chain_head_check: the head must be the end of the history, because a turn builds on nothing else. wrong: how the
+ * sentence "the head of the history isn't sealed with ..." goes on. */
+bool chain_head_check(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head,
+    const uint8_t seal[STORE_HASH_BYTES], const char *wrong, struct err *err);
 
 /* ERR_not_found: there is none */
 bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct err *err);
+/* chain_key_open: loads the key; where there is none and the store is `fresh`, makes and stores one */
+bool chain_key_open(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], bool fresh, struct err *err);
 /* new file, 0600, synced */
 bool chain_key_store(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], struct err *err);
 

@@ -30,16 +30,12 @@ bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct 
     return pg_run(pg, SQL_head_get, NULL, &result, err) && pg_row_head(result, out, out_seal, err);
 }
 
-/* The head must be the end of the history: the one thing that a turn builds on. */
 static bool head_check(struct postgres_store *self, struct err *err)
 {
     uint8_t seal[STORE_HASH_BYTES];
-    if (!head_read(&self->pg, &self->head, seal, err))
-        return false;
-    return chain_seal_fits(self->key, &self->head, seal) ||
-           err_set(err, ERR_corrupt,
-               "the head of the history isn't sealed with this verify.key: the key must be that of the site's other "
-               "servers; or the database was changed: run weir verify");
+    return head_read(&self->pg, &self->head, seal, err) &&
+           chain_head_check(self->key, &self->head, seal,
+               "this verify.key: the key must be that of the site's other servers; or the database was changed", err);
 }
 
 /* A store without its first head row was never used. Ends the transaction that beginnings_look has begun. */
@@ -73,22 +69,16 @@ static bool beginnings_look(struct pg *pg, bool *out_used, struct err *err)
 static bool key_open(struct postgres_store *self, const char *data_dir, bool fresh, bool *out_borrowed, struct err *err)
 {
     *out_borrowed = false;
-    if (chain_key_load(data_dir, self->key, err))
+    if (chain_key_open(data_dir, self->key, fresh, err))
         return true;
-    if (err->code != ERR_not_found)
+    if (fresh || err->code != ERR_not_found)
         return false;
-    if (!fresh && pg_key_borrow(&self->pg, self->key)) {
+    *out_borrowed = pg_key_borrow(&self->pg, self->key);
+    if (*out_borrowed)
         *err = (struct err){ .arena = err->arena };
-        *out_borrowed = true;
-        return true;
-    }
-    if (!fresh) {
+    else
         err_context(err, "%s has a history: copy verify.key from another server of the site", self->pg.place);
-        return false;
-    }
-    *err = (struct err){ .arena = err->arena };
-    clock_entropy(self->key, sizeof self->key);
-    return chain_key_store(data_dir, self->key, err);
+    return *out_borrowed;
 }
 
 bool pg_writable(struct pg *pg, struct err *err)

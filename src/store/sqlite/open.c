@@ -18,16 +18,12 @@ enum {
     QUICK_CHECK_BYTES_MAX = 32 << 20, /* a whole check of more would delay the start; `weir verify` has the time */
 };
 
-/* The head must be the end of the history: the one thing that a turn builds on. */
 static bool head_check(struct sqlite_store *self, struct err *err)
 {
     uint8_t seal[STORE_HASH_BYTES];
-    if (!ask_head(&self->port.sql, &self->head, seal, err))
-        return false;
-    return chain_seal_fits(self->key, &self->head, seal) ||
-           err_set(err, ERR_corrupt,
-               "the head of the history isn't sealed with verify.key: the key, or the database, isn't this store's; "
-               "run weir verify");
+    return ask_head(&self->port.sql, &self->head, seal, err) &&
+           chain_head_check(
+               self->key, &self->head, seal, "verify.key: the key, or the database, isn't this store's", err);
 }
 
 static bool new_head(struct sqlite_store *self, struct err *err)
@@ -46,17 +42,6 @@ static bool head_make(struct sqlite_store *self, struct err *err)
                        new_head(self, err) && db_run(&self->db, SQL_commit, err));
 }
 
-static bool key_open(struct sqlite_store *self, const char *data_dir, bool fresh, struct err *err)
-{
-    if (chain_key_load(data_dir, self->key, err))
-        return true;
-    if (err->code != ERR_not_found || !fresh)
-        return false;
-    *err = (struct err){ .arena = err->arena };
-    clock_entropy(self->key, sizeof self->key);
-    return chain_key_store(data_dir, self->key, err);
-}
-
 static bool database_open(struct sqlite_store *self, const char *data_dir, bool create, struct err *err)
 {
     int64_t version = 0;
@@ -70,7 +55,7 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
         return err_set(err, ERR_not_found, "%s is empty", self->path);
     if (version == 0 && !db_exec(&self->db, SQL_pragma_create, err))
         return false;
-    if (!key_open(self, data_dir, version == 0, err) || !db_exec(&self->db, SQL_pragma_writer, err))
+    if (!chain_key_open(data_dir, self->key, version == 0, err) || !db_exec(&self->db, SQL_pragma_writer, err))
         return false;
     enum sql_id check = file_size(self->path) <= QUICK_CHECK_BYTES_MAX ? SQL_quick_check : SQL_quick_check_head;
     self->port.unchecked = version && check == SQL_quick_check_head;
