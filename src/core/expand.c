@@ -64,7 +64,7 @@ static void names_learn(struct expander *x)
 
 /* -- order -- */
 
-struct arcs { /* who waits for v: waiter[start[v]] .. waiter[start[v + 1]] */
+struct arcs { /* the waiters of v: waiter[start[v]] .. waiter[start[v + 1]] */
     size_t *start, *waiter, *open;
 };
 
@@ -116,7 +116,7 @@ static void depths_find(struct expander *x)
         }
     }
     ASSERT(done == n); /* the reader of the workflow has refused circles */
-    /* Within a level the walk goes by who was freed first: put it into the order of the files, level by level. */
+    /* Within a level the walk's order is that in which tasks became free: sort each level by the order of the files. */
     size_t *first = ARENA_ARRAY(x->arena, size_t, n + 2);
     for (size_t i = 0; i < n; i++)
         first[x->depth[i] + 1]++;

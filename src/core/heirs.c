@@ -107,8 +107,9 @@ struct place { /* in the queue for the archive's lock, that a task leaves */
 };
 
 /* The waiter of an edge takes over the place. `direct`: the edge leads to the stopped task. A waiter that has ended
- * takes nothing over. Tasks that it still has to tell look through its edges then, and find those before `stopped`; but
- * not past a task that shares the lock and was told, so behind such a task they take over the place now. */
+ * takes nothing over; its own waiters, which aren't informed yet, will look through its edges and find the tasks before
+ * `stopped`. They can't look past a task that shares the lock and is informed already, so those behind such a task take
+ * over the place now. */
 static void place_take(struct place *p, const struct edge *edge, bool direct)
 {
     struct slice *slice = p->slice;
@@ -136,10 +137,10 @@ static void place_take(struct place *p, const struct edge *edge, bool direct)
         slice_walk_add(&p->walk, after);
 }
 
-/* A task that is stopped while it waits for the archive's lock leaves its place: who comes after it comes after those
- * before it. Shared locks don't wait for each other, so what waits for a shared one behind it, and clashes with a
- * shared one before it, needs its own edge. What the stopped task itself waited for is read anew for each batch of its
- * waiters, and so are the waiters of those that share. */
+/* A task that is stopped while it waits for the archive's lock leaves the queue: tasks behind it now wait for those
+ * before it. Shared locks don't wait for each other; so a task that waits for a shared lock behind the stopped task and
+ * conflicts with a shared one before it needs its own edge. What the stopped task waited for is read again for each
+ * batch of its waiters, and so are the waiters of tasks that share the lock. */
 void lock_hand_on(struct slice *slice, struct node *stopped, const struct edge *outs, size_t n)
 {
     struct place p = { .slice = slice, .stopped = stopped };

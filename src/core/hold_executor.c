@@ -36,8 +36,8 @@ static struct str class_remedy(struct arena *arena, const struct task_class *cla
     return class_->zone.len ? str_fmt(arena, "%.*s --zone %.*s", STR_ARG(text), STR_ARG(class_->zone)) : text;
 }
 
-/* Executors are looked at for every task that is still to start: one that nobody can run is told so while it waits for
- * other things. */
+/* Asked of every task that hasn't started: a task that no executor fits shows that also while it waits for something
+ * else. */
 void hold_executor_explain(struct explain *x)
 {
     const struct why_facts *f = x->facts;

@@ -106,7 +106,7 @@ int64_t slot_reach(const struct slot *slot)
     return room <= 0 ? 0 : room < SLOT_REACH_MAX ? room : SLOT_REACH_MAX;
 }
 
-/* May a waiter go? Only when every slot it wants has room for it behind those who were there first. */
+/* May a waiter go? Only if every slot it wants has room left for it after the waiters before it. */
 static bool slots_room(struct slice *slice, const struct node *node, struct wants wants)
 {
     for (size_t i = 0; i < wants.n; i++) {
@@ -164,7 +164,7 @@ static bool slot_admit_one(struct slice *slice, int64_t id)
 }
 
 /* A long queue is admitted in several turns: each waiter that leaves it has put the slot on the list again
- * (holds_drop). Nobody can go past those who wait meanwhile. */
+ * (holds_drop). Meanwhile no other task can overtake those that wait. */
 void slot_admit(struct slice *slice, int64_t id)
 {
     while (slice->looks_left > 0 && slot_admit_one(slice, id))

@@ -291,7 +291,7 @@ static void layer_renumber(struct layout *out, size_t l)
         out->nodes[out->layers[l].nodes[i]].order = (uint32_t)i;
 }
 
-/* layer_sort: by the mean place of the neighbours; who has none keeps its place. */
+/* layer_sort: by the mean place of the neighbours; a node without any keeps its place. */
 static void layer_sort(struct work *w, size_t l, bool above, int64_t *keys)
 {
     struct layout *out = w->out;

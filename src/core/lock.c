@@ -4,14 +4,14 @@
 #include "core/retry.h"
 #include "core/settle.h"
 
-static char no, yes; /* what a look has found out about a task: tasks are met on many ways, and looked at once */
+static char no, yes; /* results of a search, kept by task: many ways lead to a task, and it is examined once */
 
 struct look {
     struct slice *slice;
     struct node *target;
     struct map waits, leads, placed; /* by task: waits_for, running_first, come_after */
     bool exclusive;                  /* the target's lock */
-    bool blind;                      /* there was too much to look at */
+    bool blind;                      /* the search was given up: too many tasks */
 };
 
 static bool too_far(struct look *look, const struct map *seen)
@@ -25,9 +25,9 @@ static bool conflicts(const struct look *look, const struct node *other)
     return locks_clash(&look->target->row, &other->row);
 }
 
-/* The target is put behind `from`: who runs, and is that one or comes before it, goes first, also if its executor is
- * lost. Its edges that lead to the target, which was retried since it began, don't count any more. True: `from`, which
- * doesn't run, comes after the target. */
+/* The target is queued behind `from`. If `from`, or a task before it, runs, the running task goes first, even if its
+ * executor is lost: its edges to the target, which was retried after that task began, are dropped. True: `from` doesn't
+ * run and comes after the target. */
 static bool running_first(struct look *look, struct node *from)
 {
     const void *seen = map_find(&look->leads, (uint64_t)from->row.id);

@@ -228,7 +228,7 @@ static struct node **members_of(struct slice *slice, struct node *rollback, stru
     return members;
 }
 
-/* Of one that undoes an earlier rollback: what that one had undone is applied again. */
+/* The rollback undoes an earlier rollback: change sets that the earlier one had undone count as applied again. */
 static void members_restore(struct slice *slice, struct node *undone)
 {
     const struct changeset *row = changeset_of(slice, undone);

@@ -433,8 +433,8 @@ static int by_revision(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Among equals the older revision goes first, also when it was heard of later. Edges stand by the waiter's id, so
- * mostly nothing moves. */
+/* Among equal tasks the older revision goes first, even if it was posted later. Edges are in the order of the waiters'
+ * ids, so usually nothing moves. */
 static struct edge *outs_by_revision(struct slice *slice, const struct node *node, struct edge *outs, size_t n)
 {
     bool sorted = true;
@@ -454,7 +454,7 @@ static struct edge *outs_by_revision(struct slice *slice, const struct node *nod
     return edges;
 }
 
-/* The waiter of this edge is told that the task has ended. */
+/* Informs the waiter of this edge that the task has ended. */
 static void edge_tell(struct slice *slice, struct node *waiter, struct node *node, const struct edge *edge)
 {
     if (!edge_counts(edge->kind, edge->flags))
@@ -476,7 +476,7 @@ static struct node *edge_waiter(struct slice *slice, const struct edge *edge) /*
     return waiter && !state_ended(waiter->row.state) ? waiter : NULL;
 }
 
-/* These waiters take over what the task leaves to them, and are told that it has ended. */
+/* These waiters inherit the task's edges and are informed that it has ended. */
 static void outs_tell(struct slice *slice, struct node *node, struct edge *outs, size_t n)
 {
     bool later = false;
@@ -495,9 +495,9 @@ static void outs_tell(struct slice *slice, struct node *node, struct edge *outs,
     }
 }
 
-/* There are more who wait for it than this turn may tell: those with the smallest numbers are told, the others in the
- * next turns. Until then the end hasn't come for them (slice_edge_open), and the task stands in its place in every
- * order (core/heirs.h). */
+/* More tasks wait for it than one turn informs: those with the smallest numbers are informed now, the others in the
+ * next turns. Until then the task counts as not ended for them (slice_edge_open) and keeps its place in every order
+ * (core/heirs.h). */
 static void propagate_part(struct slice *slice, struct node *node)
 {
     bool begun = hold_has(node, HOLD_telling), more = true;
@@ -550,7 +550,7 @@ void slice_settle(struct slice *slice)
             if (!state_ended(node->row.state))
                 consider(slice, node);
             else if (node->untold || hold_has(node, HOLD_telling))
-                propagate(slice, node); /* an end is told once */
+                propagate(slice, node); /* waiters are informed of an end only once */
         } else {
             slot_admit(slice, slice_slot_next(slice));
         }

@@ -16,8 +16,8 @@ struct copying {
 
 enum { PROGRESS_ROWS = 1000 };
 
-/* The places of weir.db and of the key are told by the copy itself when it is opened; its tokens are made with a secret
- * of its own. */
+/* Not copied: the places of weir.db and of the key, which the copy records when it is opened, and the secret of tokens,
+ * of which the copy makes its own. */
 static bool row_wanted(const struct copying *c, const struct copy_cell *cells)
 {
     return strcmp(sql_tables[c->table].name, "meta") != 0 ||

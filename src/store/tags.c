@@ -1,11 +1,11 @@
-/* tags: what a turn makes of rows, told in the history beside its events. See tags.h.
+/* tags: the rows that a turn writes, listed in the history beside its events. See tags.h.
  *
  * The list: a byte FORMAT, then each entry: table and operation as a varint, its key (differences to the entry before
- * of that table, as varints, or eight bytes), TAG_BYTES of tag where there is one. A task that is made, granted and
- * ended by itself costs about 60 bytes.
+ * of that table, as varints, or eight bytes), TAG_BYTES of tag where there is one. A single task that is created,
+ * granted and ended costs about 60 bytes.
  *
- * A row's columns under its tag: those of its key, then the others that are told, as rows.def has them; `verify` reads
- * them by their names. */
+ * A tag covers the columns of the row's key, then the others that have such a role in rows.def; `verify` reads them by
+ * their names. */
 #include "store/tags.h"
 
 #include <endian.h>
@@ -352,8 +352,8 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
     changesets_tag(&p, c);
 }
 
-/* Not executors: their rows are written with every beat, and what is under their tag changes with an event each time.
- * Nor idempotency keys, which may be in turns of which nothing is told. */
+/* Not executors: their rows are written with every beat, but the columns under their tag change only together with an
+ * event. Nor idempotency keys, which a turn without events may write. */
 bool changes_tagged(const struct changes *c)
 {
     const size_t lists[] = { c->lanes.n, c->classes.n, c->classes_remove.n, c->specs.n, c->slots.n, c->slots_remove.n,

@@ -157,7 +157,7 @@ static bool listed_cut(struct str *rest, int64_t *out_bytes, char out_hex[BLOB_H
     return true;
 }
 
-/* *out_list: the row was pruned or written anew since it was read. */
+/* The row that lists the file was pruned or rewritten since it was read. */
 static bool list_is_old(const struct bytes_source *from, const struct verify_files *files, struct err *err)
 {
     struct arena arena = { 0 };

@@ -229,8 +229,8 @@ static bool folder_make(
     return mkdir(folder, 0700) != 0 || fsx_sync_dir(blobs->dir, err);
 }
 
-/* upload_take: from here on the upload is the seal's alone: its key has none, and whoever wrote to it has closed it. <
- * 0: err. */
+/* upload_take: gives the upload to the seal alone: nothing is found under its key any more, and no writer has it open.
+ * < 0: err. */
 static int upload_take(struct blob_files *blobs, const struct upload *upload, char *taken, size_t size, struct err *err)
 {
     char from[4096];

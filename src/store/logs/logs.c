@@ -9,9 +9,9 @@
  * is whole, and readers take the plain one first.
  *
  * Promises: at most LOG_OPEN_MAX descriptors for logs, and one for their marks (logs/marks.c); `durable` never counts a
- * byte whose sync failed: such bytes are cut off again, the next append is told ERR_outcome_unknown, and the one after
- * gets ERR_log_gap and so sends them again (a kernel that failed to write a page calls it clean afterwards: syncing
- * again would prove nothing).
+ * byte whose sync failed: such bytes are cut off, the next append fails with ERR_outcome_unknown, and the one after
+ * with ERR_log_gap, so its sender repeats them (a kernel that failed to write a page calls it clean afterwards: another
+ * sync would prove nothing).
  *
  * Fails with ERR_disk_full (nothing appended), ERR_io, ERR_corrupt. A log that can't be packed now (disk full) stays
  * plain, reads the same, and is tried again after the next success and at the next start. */

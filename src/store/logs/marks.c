@@ -1,13 +1,14 @@
-/* logs/marks: how much of each live log is durable, durably: what a power cut may have left behind that is no log.
+/* logs/marks: a durable record of how much of each live log is durable, because after a power cut a file may have a
+ * tail that was never part of the log.
  *
- * Owns DATA/logs/marks: a head with the boot it was written in, then one slot of 32 bytes for each plain log, written
- * over in place after the log itself was synced and before anybody is told that its bytes are durable. A file that grew
- * may have any part of its unsynced tail after a power cut, with zeros or worse between; so when the boot is another
- * one, opening cuts every plain log to its mark. Who sent the rest still has it. In the same boot nothing is cut: a
- * process that was killed loses no page.
+ * Owns DATA/logs/marks: a head with the boot it was written in, then one slot of 32 bytes for each plain log. A slot is
+ * overwritten in place after the log itself was synced and before its bytes are reported as durable. After a power cut
+ * a file that grew may have any part of its unsynced tail, with zeros or worse between. So if the boot is another one,
+ * opening cuts every plain log to its mark; the executor that sent the rest still has it. In the same boot nothing is
+ * cut: a killed process loses no page.
  *
- * Promises: a byte that was told as durable is never cut off; a slot lies within one sector, so it holds its old or its
- * new mark.
+ * Promises: a byte that was reported as durable is never cut off; a slot lies within one sector, so it holds its old or
+ * its new mark.
  *
  * Fails by refusing to open (ERR_disk_full, ERR_io), or by calling a sync failed. Logs without a file of marks (an
  * older Weir's, or a restored store's) are taken as they are. */
@@ -107,8 +108,8 @@ static bool marks_read(struct marks_load *load, int fd, const char head[HEAD_BYT
     return n >= 0;
 }
 
-/* Cuts a log that was found to its mark; a sealed one, too, which is open again: whoever knows how long it was says
- * whether it is whole. */
+/* Cuts a log to its mark. A sealed log that is cut is open again: the engine, which knows its length, decides whether
+ * it is whole. */
 static bool plain_cut(struct log_files *logs, struct log_key key, int64_t size, bool sealed)
 {
     char name[LOG_NAME_BYTES];

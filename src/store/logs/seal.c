@@ -1,10 +1,10 @@
 /* logs/seal: what becomes of a log when no more bytes will come, and what a crash left of that.
  *
  * Owns the pack thread and the folder `live` as a to-do list: a plain file without write bits is to be packed, a .tmp
- * file is a packing that was cut short and is made anew. The steps are write, sync, rename, sync the folder, remove the
- * plain file; killed between any two, the next start finds either the plain file alone, or both, and then the packed
- * one is whole. The hash of what was packed waits in memory, and as an empty file TASK.GRANT.unnoted, until the history
- * has it.
+ * file is a packing that was interrupted and is repeated. The steps are write, sync, rename, sync the folder, remove
+ * the plain file; killed between any two, the next start finds either the plain file alone, or both, and then the
+ * packed one is whole. The hash of what was packed waits in memory, and as an empty file TASK.GRANT.unnoted, until the
+ * history has it.
  *
  * Promises: never touches a packed file that is sound; the plain file goes last. A kill costs at most the work of one
  * log.

@@ -1,13 +1,13 @@
 /* blobs: kept files in PostgreSQL, for every server that shares the store. See blobs.h and bytes.h.
  *
- * Pieces of an upload are rows, whichever servers they come to, cut as those of a blob are. The upload's row is locked
- * while a piece is written; a seal gives that row a name of its own first, so pieces that come later begin another
- * upload, then reads the bytes back and hashes them, and makes them a blob within the database, together with the note
- * of what the attempt has sealed. A blob that is there already is only marked as used now. Kept files of the time
- * before the store came to PostgreSQL are found where they were.
+ * Pieces of an upload are rows, whichever server receives them, of the same size as the rows of a blob. The upload's
+ * row is locked while a piece is written. A seal first renames that row, so later pieces begin another upload; then it
+ * reads the bytes back, hashes them, and turns them into a blob within the database, together with the record of what
+ * the attempt has sealed. If the blob exists already, only its time of use is updated. Files that were kept before the
+ * store was copied to PostgreSQL stay where they were and are found there.
  *
- * Promises what blobs.h does; pieces aren't synced (a crash of the database may lose them: the sender is told where to
- * go on), seals are. A seal whose connection is lost is tried once more, from where it was. Fails like pg.h. */
+ * Promises what blobs.h does. Pieces aren't synced (if the database crashes and loses them, the sender learns where to
+ * go on); seals are. A seal whose connection is lost is repeated once, from where it was. Fails like pg.h. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* load: what the engine reads while it decides: single rows by key and 'the first N by rank'.
  *
- * Each is one round trip on the writer's connection. What is returned is as of the last commit and lives in the
- * caller's arena. A connection that is lost within a turn ends the turn; else it is made anew, once per call, and the
- * question asked again. */
+ * Each is one round trip on the writer's connection. The rows are as of the last commit and live in the caller's arena.
+ * A connection that is lost within a turn ends the turn; outside a turn each call reconnects once and asks again. */
 #include "store/load.h"
 
 #include "store/postgres/postgres.h"
@@ -77,8 +76,7 @@ static bool load_attempt(
     return *out_found || sql_load_attempt(store, task, grant, out, out_found, err);
 }
 
-/* The row's cells behind those of `ready`. A ready row without a task is left for whoever loads that task to complain
- * about. */
+/* The row's cells after those of `ready`. A ready row without a task is ignored here; loading that task reports it. */
 static bool ready_take(struct postgres_store *self, struct query *q, struct err *err)
 {
     struct arena *arena = &self->prefetch.arena;

@@ -1,12 +1,12 @@
 /* logs: logs of attempts in PostgreSQL, for every server that shares the store. See logs.h and bytes.h.
  *
- * What is appended waits in memory (`stored`) until the writer's thread has committed it (`durable`; logs_write.c);
- * readers here see both, readers on other servers what is durable. Another server may have taken bytes of the same log:
- * whenever an append doesn't fit what is known here the database is asked, and the writer writes only behind what the
- * database has.
+ * Appended bytes wait in memory (`stored`) until the writer's thread has committed them (`durable`; logs_write.c).
+ * Readers of this server see both, readers of other servers only durable bytes. Another server may have received bytes
+ * of the same log: if an append doesn't fit what this server knows, the database is asked, and the writer appends only
+ * to what the database has.
  *
- * Promises: the offset rules of logs.h; what waits is bounded (WAITING_MAX: ERR_unavailable, the sender tries again);
- * bytes that the database refused are taken away again, the next append is told ERR_outcome_unknown. */
+ * Promises: the offset rules of logs.h; waiting bytes are bounded (WAITING_MAX: ERR_unavailable, the sender repeats);
+ * bytes that the database refused are dropped, and the next append fails with ERR_outcome_unknown. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* logs_write: the thread that makes logs durable in PostgreSQL: all that waits, in one transaction. See bytes.h.
  *
- * Bytes are written only behind those that the database has, under the lock of the log's row: two servers never mix
- * their bytes. A commit whose answer was lost is found done when it is tried again: the database then has what was in
- * flight. A connection that is lost is made anew for as long as it takes, and so is a lock, a deadlock or a full disk
- * waited out; bytes that the database refuses for another reason are taken away again, and whoever sent them is told
- * (logs.c). Seals and removals are never dropped: what was pruned must go, so they are tried again until they are done.
- * When the server stops while the database is away or refuses them, one try is made. */
+ * Bytes are appended only to those that the database has, under the lock of the log's row, so two servers never mix
+ * their bytes. If the answer to a commit was lost, the next try finds that the database has the bytes already. The
+ * thread reconnects for as long as it takes, and waits for locks, deadlocks and a full disk to pass. Bytes that the
+ * database refuses for another reason are dropped, and their sender gets an error (logs.c). Seals and removals are
+ * never dropped, because pruned logs must be deleted: they are repeated until they succeed. When the server stops while
+ * the database is away or refuses them, they are tried once. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -339,7 +339,7 @@ static bool batch_write_surely(struct pg_logs *self)
                       why.code == ERR_disk_full;
         if (passes && !pause_briefly(self))
             continue;
-        if (self->n_batch || !self->refused) /* seals and removals that are refused again and again are told of once */
+        if (self->n_batch || !self->refused) /* repeated refusals of seals and removals are logged once */
             log_error("logs.lost", "logs=%zu undone=%zu error=%s", self->n_batch,
                 (self->seals_flight.len + self->removals_flight.len) / sizeof(struct log_key),
                 log_quote(str_of(why.text)).z);

@@ -1,11 +1,11 @@
 /* open: a database becomes a store: connection, schema, the writer's lock, key, head; and all that again when the
  * connection was lost.
  *
- * Promises: any number of servers; turns that need the store to themselves get it by a lock of their own (turn.c), and
- * what must be alone with the store is told who has it. The key of the history is DATA/verify.key, made with a new
- * store, and must be the same on every server of a site; a server without one takes it from another one of its machine
- * and user (key.c). Fails with ERR_unreachable, ERR_forbidden, ERR_not_found (no such database; or nothing in it and
- * config.create is false), ERR_conflict (in use, foreign, newer), ERR_corrupt. */
+ * Promises: any number of servers; wide turns have the store alone by a lock (turn.c), and an operation that needs the
+ * store alone fails with the name of the server that uses it. The key of the history is DATA/verify.key, made with a
+ * new store; it must be the same on every server of a site, and a server without one takes it from another server of
+ * the same machine and user (key.c). Fails with ERR_unreachable, ERR_forbidden, ERR_not_found (no such database; or an
+ * empty one and config.create is false), ERR_conflict (in use, foreign, newer), ERR_corrupt. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdatomic.h>
@@ -50,8 +50,8 @@ static bool head_make(struct postgres_store *self, struct err *err)
     return pg_exchange(&self->pg, err);
 }
 
-/* Of servers that start at once on a new store one makes key and head, and the others wait. *out_used false: it is us;
- * a transaction is open, with the schema's lock. */
+/* Of servers that start at the same time on a new store one makes the key and the head; the others wait. *out_used
+ * false: it is this one, and a transaction is open with the schema's lock. */
 static bool beginnings_look(struct pg *pg, bool *out_used, struct err *err)
 {
     int64_t used;
@@ -293,8 +293,8 @@ static void away_tell(struct postgres_store *self, const char *why, bool first)
     self->tell_ms = now + TELL_MS;
 }
 
-/* The first who misses the database waits a little for it; while it stays away everybody else is told at once, but for
- * one who tries it every now and then: a host that is silent costs the whole connect_timeout. */
+/* The first call that finds the database away waits a little for it. While it stays away, all other calls fail at once,
+ * except one that tries to connect now and then: a host that doesn't answer costs the whole connect_timeout. */
 bool writer_reopen(struct postgres_store *self, struct err *err)
 {
     int64_t now = clock_boot_ms();

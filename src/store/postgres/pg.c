@@ -1,13 +1,12 @@
 /* pg: one PostgreSQL connection with its statements. See pg.h.
  *
- * Owns how a connection is made, how PostgreSQL's states become our errors, and the pipeline. A connection that doesn't
- * come about is told in PostgreSQL's words with what to do; the password never stands in a text of ours.
+ * Owns how a connection is made, how PostgreSQL's states become our errors, and the pipeline. A failed connection is
+ * reported in PostgreSQL's words, with what to do; our texts never contain the password.
  *
- * Nothing waits for ever: a link that was cut is noticed by the kernel (keepalives, tcp_user_timeout) in about 3 s, a
- * database that stands still by the deadline of each exchange. Of several hosts the first that is what the URL wants
- * (target_session_attrs) and isn't a primary of the past (timeline.h) is taken; where nothing is known of timelines
- * yet, all of them are asked first. One that was silent lately is asked last: it costs the whole connect_timeout each
- * time. */
+ * Nothing waits for ever: the kernel notices a cut link (keepalives, tcp_user_timeout) in about 3 s, and each exchange
+ * has a deadline for a database that hangs. Of several hosts the first is taken that has the role that the URL wants
+ * (target_session_attrs) and isn't a former primary (timeline.h); if no timeline is known yet, all hosts are asked
+ * first. A host that didn't answer lately comes last, because it costs the whole connect_timeout each time. */
 #include "store/postgres/pg.h"
 
 #include <arpa/inet.h>
@@ -261,9 +260,9 @@ static size_t list_count(const char *list)
     return n;
 }
 
-/* A new data directory knows no timeline: every host is asked for its own before one of them is believed, or a primary
- * of the past that stands first in the URL would be taken beside its successor. One that can't be asked is told of: it
- * might be the successor. */
+/* A new data directory knows no timeline. So every host is asked for its timeline first; otherwise a former primary
+ * that is the first in the URL would be taken although it has a successor. A host that can't be asked is logged: it
+ * might be that successor. */
 static void hosts_ask(const struct pg *like, const char *url, const char *hosts, const char *ports)
 {
     size_t n = list_count(hosts);
@@ -310,7 +309,7 @@ static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, con
         }
         pg_close(pg);
         pg->lost = true;
-        /* what can be helped is told rather than that one of them is away */
+        /* report a fault that the user can mend rather than a host that is away */
         if (tried++ == 0 || one.code != ERR_unreachable)
             why = one;
     }

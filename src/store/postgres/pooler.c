@@ -1,10 +1,10 @@
 /* pooler: see pooler.h.
  *
- * A pooler is recognised by the number of the database's process: libpq was told another one than the database says
- * itself. Whether it lends connections in turn is tried, not read from its settings: while a second connection has a
- * transaction open, the first must keep its process and the second must have another one. A pooler that lends gives the
- * process that was used last, which is the first's, to the second. The result counts until the engine's connection is
- * made again. */
+ * A pooler is recognised by the process id of the backend: libpq got another one than the database itself reports.
+ * Whether the pooler shares connections is tried, not read from its settings: while a second connection has a
+ * transaction open, the first must keep its backend and the second must have another one. A pooler that shares gives
+ * the second connection the backend that was used last, which is the first one's. The result holds until the engine
+ * reconnects. */
 #include "store/postgres/pooler.h"
 
 #include <stdatomic.h>

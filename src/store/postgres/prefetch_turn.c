@@ -1,8 +1,8 @@
-/* prefetch_turn: rows that a turn will ask for, brought before it asks.
+/* prefetch_turn: rows that a turn will need, read before it asks for them.
  *
- * The engine names what it knows it will need (struct turn_needs); with begin's lock, or within the turn in one
- * exchange, the rows come and are kept until the turn is over: nobody else commits before that, so they are what a load
- * would bring. What isn't here is loaded as ever. A row that can't be read is told when it comes (ERR_corrupt). */
+ * The engine names the rows (struct turn_needs). They are read in the exchange that takes the lock, or in one exchange
+ * within the turn, and kept until the turn ends. No other server commits until then, so they are the rows that a load
+ * would return. Other rows are loaded one by one. A row that can't be decoded fails when it is read (ERR_corrupt). */
 #include "store/postgres/postgres.h"
 #include "store/row_copy.h"
 

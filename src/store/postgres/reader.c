@@ -1,8 +1,8 @@
 /* reader: what the api shows, on a connection of its own.
  *
- * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. A connection
- * that is lost, before a call or in the midst of it, is made anew once, and the call done again; while the database is
- * away every call fails with ERR_unavailable or ERR_unreachable, quickly. Who has time asks before (reader_present). */
+ * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. If the
+ * connection is lost before or during a call, the reader reconnects once and repeats the call. While the database is
+ * away, every call fails at once with ERR_unavailable or ERR_unreachable; reader_present tells that beforehand. */
 #include "store/postgres/reader.h"
 
 #include <sodium.h>
@@ -63,7 +63,7 @@ static bool reader_ask(
     struct postgres_reader *self, enum sql_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     struct err why = { 0 };
-    if (self->in_snapshot) /* one that is lost isn't made anew: what was read before belongs to it */
+    if (self->in_snapshot) /* don't reconnect: the rows read so far belong to the lost snapshot */
         return pg_run(&self->pg, id, args, out, err);
     bool current = timeline_current(&self->pg);
     if (!in_time(self, err))
@@ -335,9 +335,9 @@ static int64_t window_next(int64_t window)
     return window * WINDOW_GROWTH < WINDOW_MAX ? window * WINDOW_GROWTH : WINDOW_MAX;
 }
 
-/* One more than the limit is looked for, so that the last page knows that it is the last. A tenant that has few tasks
- * among very many of others is told so in steps of WINDOW_FIRST at least, also where each takes the database longer
- * than a call has: small windows are no quicker there, only more. */
+/* Searches for one row more than the limit, which shows whether this page is the last. For a tenant with few tasks
+ * among very many of others a window is never smaller than WINDOW_FIRST, even if each takes the database longer than a
+ * call may take: smaller windows would not be faster, only more. */
 static bool read_walk(
     struct listing *l, struct arena *arena, enum sql_id source, enum task_state state, struct err *err)
 {

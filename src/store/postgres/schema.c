@@ -122,8 +122,8 @@ static bool schema_fits_others(struct pg *pg, int64_t from, struct err *err)
                           pg->place, behind, SQL_SCHEMA_VERSION);
 }
 
-/* The turn's lock comes first: no turn is in the middle of anything. What reads meanwhile isn't waited for long:
- * whoever waits for a table holds up everybody behind it, so it is given up and tried again. */
+/* The turn's lock comes first, so no turn is running. Readers are not waited for long: a session that waits for a
+ * table's lock blocks all later ones, so the migration gives up and is repeated. */
 static bool schema_lead(struct pg *pg, int64_t from, struct err *err)
 {
     if (from && (!pg_exec(pg, SQL_schema_turn_lock, err) || !pg_exec(pg, SQL_schema_lock_brief, err)))

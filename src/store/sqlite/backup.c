@@ -147,8 +147,8 @@ static bool parts_open(struct db *db, struct err *err)
            db_prepare(db, SQL_FOR_BACKUP, err);
 }
 
-/* The tables go. Their pages were most of the file, so the file is made anew without them; should there be no room for
- * that, SQLite uses them up in time. */
+/* Drops the tables. Their pages were most of the file, so the file is vacuumed; if there is no room for that, SQLite
+ * reuses the pages over time. */
 static bool parts_drop(struct db *db, bool any, struct err *err)
 {
     struct err ignored = { 0 };

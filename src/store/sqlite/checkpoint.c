@@ -1,16 +1,17 @@
-/* checkpoint: a thread that moves the WAL's pages into the database beside the writer, so that the WAL can start anew.
+/* checkpoint: a thread that copies the WAL's pages into the database while the writer goes on, so that the WAL can be
+ * overwritten from its start.
  *
- * The WAL is used over and over: a sync of bytes that are written over costs half of one of a file that grows. SQLite
- * starts it anew with a write that finds everything copied and no reader in it. Per 16 MiB the thread copies (PASSIVE,
- * which waits for nobody) and syncs on a connection of its own, twice, since the writer goes on meanwhile; the little
- * that is left then the writer copies itself, between two turns. A reader that stands in the way makes that attempt
- * fail; the next one comes 16 MiB later, and at 256 MiB the writer cuts the WAL (TRUNCATE), waiting a moment for
- * readers. Without commits nothing wakes up. On its way to its first 16 MiB the WAL is lengthened by zeros, 1 MiB at a
- * time, for the same reason; to SQLite they are frames that aren't valid, as those of an earlier round are.
+ * Overwriting pays: a sync of overwritten bytes takes half as long as one of a growing file. SQLite restarts the WAL at
+ * a write that finds everything copied and no reader in it. Every 16 MiB the thread copies (PASSIVE, which waits for
+ * nobody) and syncs on its own connection, twice, because the writer goes on meanwhile; the writer copies the few pages
+ * left between two turns. If a reader prevents that, the next attempt comes 16 MiB later; at 256 MiB the writer
+ * truncates the WAL (TRUNCATE), waiting a moment for readers. Without commits nothing wakes up. Until it has its first
+ * 16 MiB the WAL is extended with zeros, 1 MiB at a time, for the same reason; SQLite takes them for invalid frames, as
+ * those of an earlier round.
  *
- * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that
- * meets an I/O error is remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since
- * a disk that lost a write isn't trusted. */
+ * A checkpoint that finds no room or no lock loses nothing (the WAL keeps its pages) and is repeated. An I/O error is
+ * remembered: checkpoint_failed reports it to the writer, whose next commit stops the process, because a disk that lost
+ * a write can't be trusted. */
 #include "store/sqlite/checkpoint.h"
 
 #include <pthread.h>
@@ -51,7 +52,7 @@ static int wal_grown(void *owner, sqlite3 *conn, const char *name, int pages)
     struct checkpoint *cp = owner;
     (void)conn, (void)name;
     int64_t bytes = (int64_t)pages * cp->page_bytes;
-    if (bytes < cp->wal_bytes) /* the WAL started anew */
+    if (bytes < cp->wal_bytes) /* the WAL was restarted */
         cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
     cp->wal_bytes = bytes;
     cp->wal_end = WAL_HEAD_BYTES + (int64_t)pages * (cp->page_bytes + FRAME_HEAD_BYTES);

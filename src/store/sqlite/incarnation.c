@@ -1,12 +1,11 @@
-/* incarnation: the random number that stands in every fence, so that a store never takes the word of another for its
- * own.
+/* incarnation: the random number in every fence, so that a store never accepts a fence that another store gave out.
  *
- * With a new one every grant that is out is marked as one whose job may have begun: its executor can't name it any
- * more, so the attempt is counted when the executor polls again.
+ * With a new incarnation every active grant is marked as one whose job may have begun: its executor can't name it any
+ * more, so the attempt counts when the executor polls again.
  *
- * A restore takes a new one. So does a copy of the data directory, which is told by its place: inode and time of birth
- * of weir.db, kept in `meta`; a file that was moved is still the same. A file system that gives a file another inode at
- * each mount gets a new incarnation at each start: work that was running is then granted anew, nothing else. */
+ * A restore takes a new incarnation. So does a copy of the data directory, which is recognised by inode and time of
+ * birth of weir.db, kept in `meta`; a file that was moved keeps both. On a file system that gives a file another inode
+ * at each mount, each start takes a new incarnation: running work is granted again, nothing else happens. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
