@@ -24,8 +24,7 @@
 
 /* --- renewals --- */
 
-static void cancel_add(
-    struct turn *turn, struct command *poll, struct fence fence, enum task_state ending, bool stale)
+static void cancel_add(struct turn *turn, struct command *poll, struct fence fence, enum task_state ending, bool stale)
 {
     struct cancel_order *all = poll->out.poll.cancels;
     size_t n = poll->out.poll.n_cancels++;
@@ -45,7 +44,8 @@ static void cancel_add(
 
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending)
 {
-    cancel_add(turn, poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
+    cancel_add(
+        turn, poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
     poll_answer(turn, poll);
 }
 

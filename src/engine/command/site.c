@@ -1,5 +1,5 @@
-/* site: the keys of the configuration that hold for all servers (text/conf_site.h). The store has them with a version; a
- * command (a reload, `weir config apply`) changes them in a turn, so under the store's lock; servers that share the
+/* site: the keys of the configuration that hold for all servers (text/conf_site.h). The store has them with a version;
+ * a command (a reload, `weir config apply`) changes them in a turn, so under the store's lock; servers that share the
  * store follow the change.
  *
  * Owns the keys that are in force. Promises that a change leaves the keys that it doesn't name, that a dry run changes
