@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "store/blobs/copy.h"
+
 enum { PART_ROWS = 200, LOOKS = 20, CHANGED_LOOKS = 3, LOOK_PAUSE_MS = 250 };
 
 static bool fault(struct verify_report *report, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -67,6 +69,11 @@ static bool file_rows_read(const struct sql *sql, int64_t task, struct arena *ar
     }
     return step == QUERY_DONE;
 }
+
+struct tarball_row { /* of a change set that has one */
+    int64_t task;
+    char hex[BLOB_HEX + 1];
+};
 
 static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes,
     struct log_seal *out_seal, struct verify_report *out, struct err *err)
@@ -238,8 +245,72 @@ static bool files_verify_all(
     return ok;
 }
 
+/* tarball_rows: the next change sets; *out_last: the last one that was looked at. */
+static bool tarball_rows(const struct sql *sql, int64_t task, size_t max, struct tarball_row *out, size_t *out_n,
+    int64_t *out_last, struct err *err)
+{
+    struct query q;
+    enum query_step step;
+    *out_n = 0;
+    *out_last = 0;
+    if (!ASK(&q, sql, SQL_verify_tarballs_after, err, NUM(task), NUM(max)))
+        return false;
+    while ((step = query_next(&q, err)) == QUERY_ROW) {
+        struct task row = { 0 };
+        struct tarball_row *tarball = &out[*out_n];
+        tarball->task = *out_last = next_i64(&q);
+        bool good = task_unpack(next_view(&q), &row);
+        *out_n += tarball_hex(&row, next_view(&q), tarball->hex) && good;
+    }
+    return step == QUERY_DONE;
+}
+
+static bool tarball_verify(
+    const struct bytes_source *from, const struct tarball_row *tarball, struct verify_report *out, struct err *err)
+{
+    struct tarball_row now;
+    int64_t bytes, last;
+    size_t n;
+    char real[BLOB_HEX + 1];
+    if (!from->file(from->owner, tarball->hex, &bytes, real, err))
+        return false;
+    if (bytes >= 0 && strcmp(tarball->hex, real) == 0) {
+        out->files++;
+        out->file_bytes += bytes;
+        return true;
+    }
+    /* it may have been pruned since its row was read */
+    if (!tarball_rows(&from->sql, tarball->task - 1, 1, &now, &n, &last, err))
+        return false;
+    if (n == 0 || now.task != tarball->task)
+        return true;
+    return fault(out, "the tarball of the change set with task %" PRId64 " %s: sha256 %.16s...", tarball->task,
+        bytes < 0 ? "is missing" : "has other bytes than were submitted", tarball->hex);
+}
+
+static bool tarballs_verify_all(
+    const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+{
+    struct tarball_row tarballs[PART_ROWS];
+    int64_t task = 0;
+    size_t n;
+    for (;;) {
+        if (!tarball_rows(&from->sql, task, PART_ROWS, tarballs, &n, &task, err))
+            return false;
+        for (size_t i = 0; i < n; i++)
+            if (!tarball_verify(from, &tarballs[i], out, err))
+                return false;
+        if (task == 0)
+            return true;
+        if (wish->tell)
+            wish->tell(wish->owner, "kept files", out->files);
+    }
+}
+
 bool bytes_verify(
     const struct bytes_source *source, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
-    return (logs_verify_all(source, wish, out, err) && files_verify_all(source, wish, out, err)) || !out->ok;
+    return (logs_verify_all(source, wish, out, err) && files_verify_all(source, wish, out, err) &&
+               tarballs_verify_all(source, wish, out, err)) ||
+           !out->ok;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "core/model.h"
 
 #define PART_FOLDER "blobs.part"
 
@@ -49,6 +50,15 @@ bool outputs_files(
         if (hex_is_good(hex) && !take(owner, hex, err))
             return false;
     }
+    return true;
+}
+
+bool tarball_hex(const struct task *task, struct str hash, char out[BLOB_HEX + 1])
+{
+    static const unsigned char none[BLOB_HEX / 2];
+    if (task->marks & MARK_PRUNED || hash.len != sizeof none || memcmp(hash.ptr, none, sizeof none) == 0)
+        return false;
+    sodium_bin2hex(out, BLOB_HEX + 1, (const unsigned char *)hash.ptr, hash.len);
     return true;
 }
 

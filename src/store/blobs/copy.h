@@ -19,6 +19,10 @@ struct blob_part {
 bool outputs_files(
     struct str outputs, bool (*take)(void *owner, struct str hex, struct err *err), void *owner, struct err *err);
 
+/* tarball_hex: of a change set's row (its hash) and that of its task; false: it has none, or it was pruned. */
+struct task;
+bool tarball_hex(const struct task *task, struct str hash, char out[BLOB_HEX + 1]);
+
 /* blob_copy_out: the file's parts; *out_found false: it isn't there, or its bytes aren't those of its name (then parts
  * of it may have been put). put: its bytes are good until it returns. */
 struct blob_taker {

@@ -198,6 +198,10 @@ SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest,
     coalesce((SELECT s.hash FROM log_seal s WHERE s.task = a.task AND s.grant_no = a.grant_no), '')
 FROM attempt a JOIN task t ON t.id = ANY (ARRAY[a.task]) WHERE (a.task, a.grant_no) > ($1::bigint, $2::bigint) ORDER BY a.task, a.grant_no LIMIT $3::bigint;
 
+-- name: verify_tarballs_after
+-- Change sets, with what their task remembers of being pruned.
+SELECT c.task, t.rest, c.hash FROM changeset c JOIN task t ON t.id = ANY (ARRAY[c.task]) WHERE c.task > $1::bigint ORDER BY c.task LIMIT $2::bigint;
+
 -- name: verify_kept_after
 -- The second line of outputs lists kept files.
 SELECT task, CASE WHEN position(chr(10) in body) > 0 THEN substr(body, position(chr(10) in body) + 1) ELSE '' END FROM outputs

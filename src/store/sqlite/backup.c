@@ -257,11 +257,28 @@ static bool file_listed(void *owner, struct str hex, struct err *err)
     return true;
 }
 
-/* files_walk: each file that a task lists, once. */
-static bool files_walk(struct files_walk *walk, struct err *err)
+/* tarballs_walk: those of change sets. */
+static bool tarballs_walk(struct files_walk *walk, struct err *err)
 {
     enum query_step step;
     bool ok = true;
+    char hex[BLOB_HEX + 1];
+    while (ok && (step = db_next(walk->db, SQL_backup_tarballs, err)) != QUERY_DONE) {
+        struct query c = db_query(walk->db, SQL_backup_tarballs);
+        struct task row = { 0 };
+        bool there = step == QUERY_ROW && task_unpack(next_view(&c), &row) && tarball_hex(&row, next_view(&c), hex);
+        ok = step == QUERY_ROW && (!there || file_listed(walk, str_of(hex), err));
+    }
+    if (!ok)
+        db_reset(walk->db, SQL_backup_tarballs);
+    return ok;
+}
+
+/* files_walk: each file that a task lists, or a change set has, once. */
+static bool files_walk(struct files_walk *walk, struct err *err)
+{
+    enum query_step step;
+    bool ok = tarballs_walk(walk, err);
     while (ok && (step = db_next(walk->db, SQL_backup_outputs, err)) != QUERY_DONE) {
         struct query c = db_query(walk->db, SQL_backup_outputs);
         ok = step == QUERY_ROW && outputs_files(next_view(&c), file_listed, walk, err);

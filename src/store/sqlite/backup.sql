@@ -20,6 +20,10 @@ SELECT task, grant_no FROM log_seal WHERE (task, grant_no) NOT IN (SELECT task, 
 -- Outputs with a list of files: their second line.
 SELECT body FROM outputs WHERE instr(body, char(10)) > 0;
 
+-- name: backup_tarballs
+-- Of change sets; what their tasks remember says which were pruned.
+SELECT t.rest, c.hash FROM changeset c JOIN task t ON t.id = c.task;
+
 -- name: backup_blob_put
 INSERT INTO backup_blob (hash, start_byte, bytes) VALUES ($1, $2, $3);
 

@@ -16,6 +16,10 @@ LEFT JOIN log_seal s ON s.task = a.task AND s.grant_no = a.grant_no WHERE (a.tas
 -- name: log_tail_end
 SELECT start_byte + length(bytes) FROM log_tail WHERE task = $1 AND grant_no = $2;
 
+-- name: verify_tarballs_after
+-- Change sets, with what their task remembers of being pruned.
+SELECT c.task, t.rest, c.hash FROM changeset c JOIN task t ON t.id = c.task WHERE c.task > $1 ORDER BY c.task LIMIT $2;
+
 -- name: verify_kept_after
 -- The second line of outputs lists kept files.
 SELECT task, CASE WHEN instr(body, char(10)) > 0 THEN substr(body, instr(body, char(10)) + 1) ELSE '' END FROM outputs
