@@ -108,8 +108,10 @@ struct changeset_def {
     size_t n_precursors;
     struct str submitter, ticket;
     struct str body;  /* JSON text of what the executor needs */
+    int64_t bytes;    /* of the tarball, which counts as a kept file of its tenant; 0: there is none */
     bool overlapping; /* of a rollback */
     bool again;       /* also if an earlier one with the same content has ended */
+    bool check;       /* nothing is made: what would be refused is, else the answer has its precursors */
 };
 
 struct finish_item {
@@ -354,6 +356,8 @@ struct command {
             int64_t task;
             struct str csid;
             bool existing;
+            struct str *precursors; /* CSIDs, of a check */
+            size_t n_precursors;
         } changeset; /* submitted, approved */
         struct {
             struct site_key before[SITE_KEYS], after[SITE_KEYS];

@@ -225,12 +225,31 @@ bool command_log_grown(struct turn *turn, struct command *command)
     return true;
 }
 
+void kept_tarball(struct turn *turn, struct node *node, int64_t bytes)
+{
+    if (bytes <= 0)
+        return;
+    slice_lane(turn->slice, node->row.lane)->file_bytes += bytes;
+    node->row.marks |= MARK_KEPT;
+}
+
+/* tarball_bytes: of a change set, as its body says (spool/intake.c). */
+static int64_t tarball_bytes(struct turn *turn, const struct node *node)
+{
+    struct err ignored = { .code = ERR_none };
+    const struct spec *spec = node->row.marks & MARK_CHANGESET ? slice_spec(turn->slice, node) : NULL;
+    json_t *body = spec ? json_parse(spec->body, 4, &ignored) : NULL;
+    json_int_t bytes = json_integer_value(json_object_get(body, "tarball_bytes"));
+    json_decref(body);
+    return bytes > 0 ? bytes : 0;
+}
+
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
 {
     struct lane *lane = slice_lane(turn->slice, node->row.lane);
     if (!(node->row.marks & MARK_KEPT))
         return;
-    int64_t files = artifacts_bytes(outputs_of(turn, &node->row));
+    int64_t files = artifacts_bytes(outputs_of(turn, &node->row)) + tarball_bytes(turn, node);
     if (PLANT(prune_bytes_kept))
         log_bytes = 0;
     lane->log_bytes = quota_bytes_drop(lane->log_bytes, log_bytes);

@@ -76,6 +76,7 @@ void log_grown(struct turn *turn, struct node *node, int64_t grant, int64_t byte
 /* was: the attempt as it was before this end, or NULL; before `outputs` are the turn's */
 void kept_add(struct turn *turn, struct node *node, const struct attempt *was, int64_t log_bytes, struct str outputs);
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes);
+void kept_tarball(struct turn *turn, struct node *node, int64_t bytes); /* of a new change set: it counts likewise */
 
 /* command/site.c */
 void site_start(struct turn *turn);

@@ -150,6 +150,7 @@ static struct node *changeset_make(struct turn *turn, struct command *command)
         .overlapping = def->overlapping };
     memcpy(row->hash, def->hash, sizeof row->hash);
     node->changeset = row;
+    kept_tarball(turn, node, def->bytes);
     return node;
 }
 
@@ -197,6 +198,39 @@ static bool content_met(struct turn *turn, struct command *command)
     return true;
 }
 
+/* check_fill: the precursors that it would get now: the last unfinished change set of each of its paths, and those that
+ * its meta names. */
+static void check_fill(struct turn *turn, struct command *command, struct node *const *named)
+{
+    const struct changeset_def *def = &command->in.changeset.def;
+    const struct lane *lane = cache_lane_find(turn, command->actor.tenant, target_lane_name(turn, def->target));
+    const struct changeset row = { .files = def->files, .removed = def->removed };
+    struct changeset_paths paths = changeset_paths(&row);
+    struct smap seen = { 0 };
+    struct str path, *list = NULL;
+    size_t n = 0, cap = 0;
+    for (size_t i = 0; i < def->n_precursors; i++)
+        if (!state_ended(named[i]->row.state) && !smap_find(&seen, named[i]->row.name)) {
+            struct str csid = str_dup(command->arena, named[i]->row.name);
+            smap_put(&seen, csid, turn);
+            *ARENA_PUSH(command->arena, list, n, cap) = csid;
+        }
+    while (lane && def->movetype != MOVE_RB && changeset_path_next(&paths, &path)) {
+        struct changeset_file before;
+        if (!changeset_near(turn->slice, lane->id, false, path, INT64_MAX, false, &before))
+            continue;
+        const struct node *node = slice_find(turn->slice, before.task);
+        if (!node || smap_find(&seen, node->row.name))
+            continue;
+        struct str csid = str_dup(command->arena, node->row.name);
+        smap_put(&seen, csid, turn);
+        *ARENA_PUSH(command->arena, list, n, cap) = csid;
+    }
+    smap_release(&seen);
+    command->out.changeset.precursors = list;
+    command->out.changeset.n_precursors = n;
+}
+
 bool command_changeset(struct turn *turn, struct command *command)
 {
     const struct changeset_def *def = &command->in.changeset.def;
@@ -211,15 +245,20 @@ bool command_changeset(struct turn *turn, struct command *command)
             answer_fill(command, node, true);
         return true;
     }
-    if (content_met(turn, command) || turn->slice->failed || intake_closed(turn, command))
+    if ((!def->check && content_met(turn, command)) || turn->slice->failed || intake_closed(turn, command))
         return command->err.code == ERR_none;
-    if (quota_tasks_refused(turn, command, 1) || !target_check(turn, command, def->target) ||
-        csid_refused(turn, command))
+    if (quota_tasks_refused(turn, command, 1) || quota_refused(turn, command, QUOTA_files, def->bytes) ||
+        !target_check(turn, command, def->target) || csid_refused(turn, command))
         return false;
     struct node **depends = named_get(turn, command, def->depends, def->n_depends, "dependencies");
     struct node **before = named_get(turn, command, def->precursors, def->n_precursors, "precursors");
     if (!depends || !before)
         return false;
+    if (def->check) {
+        check_fill(turn, command, before);
+        command->status = 200;
+        return true;
+    }
     struct node *node = changeset_make(turn, command), *lost = NULL;
     if (rollback)
         undoes_set(turn, node, depends, def->n_depends);

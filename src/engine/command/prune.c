@@ -34,7 +34,8 @@ static bool prunable(struct turn *turn, const struct command *command, struct no
     if (PLANT(prune_recent))
         before = true;
     bool old = state_ended(row->state) && row->finished > 0 && before;
-    return old && row->grant > 0 && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
+    bool left = row->grant > 0 || row->marks & MARK_CHANGESET; /* a tarball is there before any attempt */
+    return old && left && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
            (!command->actor.tenant.len || str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant)) &&
            !wanted_still(turn, node);
 }
