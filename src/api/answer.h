@@ -616,6 +616,11 @@
     X(FIELD, task, INTEGER, submission->task, NONE) \
     X(FIELD, state, STATE, submission->state, NONE)
 
+#define ANSWER_ChangesetChecked(X) \
+    X(FIELD, target, TEXT, def->target, NONE) \
+    X(FIELD, movetype, WORD, movetype_name(def->movetype), NONE) \
+    X(EACH, precursors, TEXTS, n_precursors, json_str(json, precursors[i]), SAYS("CSIDs that it would wait for"))
+
 /* All objects, with those of their members that the document calls required.
  * SHARED: a schema of its own, which others refer to. NESTED: written out where it is used. */
 #define ANSWERS(SHARED, NESTED) \
@@ -680,6 +685,7 @@
     NESTED(RevisionEdge, NONE) \
     SHARED(Revision, REQUIRED("archive", "rev", "state", "prev")) \
     SHARED(RevisionList, REQUIRED("revisions", "next")) \
-    SHARED(ChangesetAccepted, REQUIRED("csid", "name", "task", "state"))
+    SHARED(ChangesetAccepted, REQUIRED("csid", "name", "task", "state")) \
+    SHARED(ChangesetChecked, REQUIRED("target", "movetype", "precursors"))
 
 #endif

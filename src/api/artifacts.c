@@ -382,15 +382,11 @@ static bool stream_open(struct call *call)
     return true;
 }
 
-bool serve_artifacts_get(struct call *call)
+bool blob_answer(struct call *call, const struct blob *blob)
 {
-    struct task_view view;
     struct artifact_stream *stream = ARENA_NEW(&call->arena, struct artifact_stream);
-    if (!call_task_view(call, &view))
-        return false;
     stream->base = (struct stream){ .call = call, .read = step_read, .pending_max = PENDING_MAX };
-    if (!artifact_find(call, &view, &stream->blob))
-        return call_problem(call);
+    stream->blob = *blob;
     stream->end = stream->blob.bytes;
     stream->part = range_read(call_header(call, "Range"), stream->blob.bytes, &stream->offset, &stream->end);
     buf_init(&stream->base.out, PIECE_BYTES);
@@ -402,4 +398,13 @@ bool serve_artifacts_get(struct call *call)
             &stream->base.out, &call->err))
         return call_on_loop(call, small ? small_answer : stream_open);
     return call_problem(call); /* before the answer begins: it may have to be another one */
+}
+
+bool serve_artifacts_get(struct call *call)
+{
+    struct task_view view;
+    struct blob blob;
+    if (!call_task_view(call, &view))
+        return false;
+    return artifact_find(call, &view, &blob) ? blob_answer(call, &blob) : call_problem(call);
 }

@@ -176,7 +176,7 @@ struct api {
     struct {           /* work on other threads (background.c) */
         struct list running, queued[POOL_COUNT];
     } background;
-    char *tmp_dir; /* where tarballs come in */
+    char *tmp_dir;                     /* where tarballs come in */
     size_t submissions;                /* change sets that come, or are checked (changeset_submit.c) */
     struct read_threads *read_threads; /* NULL: all reads are short, and the loop does them */
     struct retention *retention;
@@ -466,6 +466,9 @@ void artifacts_read(
 /* artifacts_split: what the store keeps as outputs is a JSON object and, on a second line, the array of artifacts if
  * there are any. */
 struct str artifacts_split(struct str *outputs);
+/* blob_answer: a kept file as the answer, or the range of it that was asked for. */
+struct blob;
+bool blob_answer(struct call *call, const struct blob *blob);
 /* artifacts_prove: notes which items list files that their attempts haven't uploaded, then calls `next`; or answers the
  * call itself. */
 bool artifacts_prove(struct call *call, struct finish_item *items, size_t n, handler_fn *next);

@@ -1,4 +1,4 @@
-/* changeset_submit: POST /v1/changesets: a tarball comes, is checked, kept, and becomes a change set.
+/* changeset_submit: POST /v1/changesets: a tarball comes, is checked, kept, and becomes a change set; and goes out again.
  *
  * The handler runs when the head of the request has come: a client that isn't let in, or has no room left, sends no
  * body. The body goes to a file in tmp/ that has no name, so whatever ends the call, or the server, leaves nothing
@@ -8,6 +8,7 @@
  *
  * A client that goes away before its body is whole has submitted nothing; one that goes away later has. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,16 +16,17 @@
 #include "api/call.h"
 #include "io/clock.h"
 #include "spool/intake.h"
+#include "text/conf_changesets.h"
 
 enum { SUBMISSIONS_MAX = 200 };
 
 struct submission {
     struct api *api;
-    struct changeset_limits limits;
+    struct conf_changesets rules;
     struct intake_order order;
     struct intake intake;
     struct err err;  /* why it isn't good, with its items */
-    int64_t room;    /* bytes that its tenant may have more; 0: any */
+    int64_t room;    /* of what its tenant may keep; 0: any. The engine counts */
     int64_t task;    /* of the change set */
     struct str name; /* of its file */
     enum task_state state;
@@ -60,6 +62,14 @@ static bool submission_answer(struct call *call)
     bool existing = call->command.out.changeset.existing;
     struct str csid = call->command.out.changeset.csid, name = existing ? submission->name : def->name;
     ANSWER_RETURN(call->command.status, ANSWER_ChangesetAccepted);
+}
+
+static bool check_answer(struct call *call)
+{
+    const struct changeset_def *def = &((const struct submission *)call->state)->intake.def;
+    const struct str *precursors = call->command.out.changeset.precursors;
+    size_t n_precursors = call->command.out.changeset.n_precursors;
+    ANSWER_RETURN(200, ANSWER_ChangesetChecked);
 }
 
 /* submission_read: how it stands after its turn; of one that was there its name. */
@@ -129,6 +139,8 @@ static void submission_decided(struct command *command)
         submission_refuse(call);
     else if (call->request == NULL)
         call_released(call);
+    else if (submission->check)
+        check_answer(call);
     else
         call_read(call, submission_read, submission_answer);
 }
@@ -139,6 +151,9 @@ static bool submission_submit(struct call *call)
     struct command *command = &call->command;
     command->kind = CMD_CHANGESET;
     command->in.changeset.def = submission->intake.def;
+    command->in.changeset.def.check = submission->check;
+    if (submission->check) /* nothing is made that a key could bring again */
+        command->idempotency.key = (struct str){ 0 };
     memcpy(command->idempotency.body_hash, submission->intake.content.sha256, sizeof command->idempotency.body_hash);
     call_command(call);
     command->done = submission_decided;
@@ -174,11 +189,6 @@ static void body_came(struct http_request *request)
     struct submission *submission = call->state;
     if (!auth_stands(call))
         return;
-    if (submission->room > 0 && request->body_bytes > (uint64_t)submission->room) {
-        call_refuse(call, ERR_quota_full, "the tenant '%.*s' may keep %lld bytes of files", STR_ARG(call->actor.tenant),
-            (long long)submission->room);
-        return;
-    }
     background_check(call, &checking, submission);
 }
 
@@ -202,11 +212,41 @@ static bool room_read(struct call *call)
     return uploads_room(call->api, call->actor.tenant, &submission->room, &call->err);
 }
 
+/* --- the tarball of a change set --- */
+
+bool serve_changesets_tarball(struct call *call)
+{
+    static const uint8_t none[32];
+    struct reader *reader = call->api->config.reader;
+    struct changeset row;
+    struct blob blob;
+    char hex[BLOB_HEX + 1];
+    int64_t id;
+    bool found = false;
+    if (!call_task_id(call, &id))
+        return false;
+    if (!reader_changeset(reader, &call->arena, id, &row, &found, &call->err))
+        return call_problem(call);
+    if (!found || !str_eq(row.tenant, call->actor.tenant))
+        return call_refuse(call, ERR_not_found, "there is no change set %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
+    if (memcmp(row.hash, none, sizeof none) == 0)
+        return call_refuse(call, ERR_not_found, "the change set %.*s has no tarball", STR_ARG(row.csid));
+    for (size_t i = 0; i < sizeof row.hash; i++)
+        snprintf(hex + 2 * i, 3, "%02x", row.hash[i]);
+    if (blobs_find(call->api->blobs, str_of(hex), &blob, &call->err))
+        return blob_answer(call, &blob);
+    if (call->err.code == ERR_not_found)
+        err_set(&call->err, ERR_not_found, "the tarball of %.*s isn't in this store any more", STR_ARG(row.csid));
+    return call_problem(call);
+}
+
+/* --- the route --- */
+
 size_t submission_bytes_max(const struct api *api)
 {
-    struct conf_changesets conf;
-    engine_changesets(api->config.engine, &conf);
-    uint64_t bytes = intake_tarball_bytes_max(&conf.limits);
+    struct conf_changesets rules;
+    engine_changesets(api->config.engine, &rules);
+    uint64_t bytes = intake_tarball_bytes_max(&rules.limits);
     return bytes < SIZE_MAX / 2 ? (size_t)bytes : SIZE_MAX / 2;
 }
 
@@ -214,7 +254,6 @@ bool serve_changesets_create(struct call *call)
 {
     struct api *api = call->api;
     struct submission *submission = ARENA_NEW(&call->arena, struct submission);
-    struct conf_changesets conf;
     call_param_flag(call, "check", &submission->check);
     call_param_flag(call, "again", &submission->order.again);
     if (call->err.code != ERR_none)
@@ -226,15 +265,14 @@ bool serve_changesets_create(struct call *call)
     if (api->submissions >= SUBMISSIONS_MAX)
         return call_refuse(call, ERR_unavailable, "%d change sets are on their way already", SUBMISSIONS_MAX);
     submission->api = api;
-    engine_changesets(api->config.engine, &conf);
-    submission->limits = conf.limits;
+    engine_changesets(api->config.engine, &submission->rules);
     submission->err.arena = &call->arena;
     submission->order.tarball_fd = -1;
     submission->order.is_own = true;
     submission->order.host = api->config.host;
     submission->order.now_ns = clock_wall_ms() * 1000000;
     submission->order.actor = call->actor;
-    submission->order.limits = &submission->limits;
+    submission->order.limits = &submission->rules.limits;
     submission->order.blobs = submission->check ? NULL : api->blobs;
     call->state = submission;
     call->on_release = submission_released;

@@ -132,6 +132,22 @@ static bool own_archive(const struct call *call)
     return own;
 }
 
+/* own_changeset: is it the change set that the job applies? */
+static bool own_changeset(const struct call *call)
+{
+    struct key key;
+    struct err ignored = { .code = ERR_none };
+    int64_t id = 0;
+    if (!key_parse(call->arg, &key, &ignored))
+        return false;
+    if (key.kind == KEY_ID)
+        id = key.id;
+    else if (key.kind == KEY_CHANGESET || key.kind == KEY_LANE)
+        (void)reader_changeset_find(
+            call->api->config.reader, call->actor.tenant, key.kind == KEY_LANE ? key.lane : key.name, &id, &ignored);
+    return id > 0 && id == call->job;
+}
+
 /* What a job may ask; `own` NULL: anything of that route. */
 static const struct {
     const char *method, *path;
@@ -146,6 +162,7 @@ static const struct {
     { "GET", "/v1/archives/{archive}/revisions/{rev}/tree", own_archive },
     { "POST", "/v1/archives/{archive}/revisions", own_archive },
     { "POST", "/v1/changesets", NULL },
+    { "GET", "/v1/changesets/{csid}/tarball", own_changeset },
 };
 
 bool job_token_permits(const struct call *call)

@@ -7,6 +7,7 @@
  * for such logs once. A dry run counts what the real one would remove, and changes nothing. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/answer.h"
@@ -93,6 +94,25 @@ static void artifacts_note(struct smap *wanted, struct arena *arena, struct str 
     json_decref(rows);
 }
 
+/* tarball_note: of a change set whose results weren't pruned. */
+static bool tarball_note(
+    struct smap *wanted, struct arena *arena, struct reader *reader, const struct task *task, struct err *err)
+{
+    struct arena own = { 0 };
+    struct changeset row;
+    bool found = false;
+    char hex[BLOB_HEX + 1];
+    if (!(task->marks & MARK_CHANGESET) || task->marks & MARK_PRUNED)
+        return true;
+    bool good = reader_changeset(reader, &own, task->id, &row, &found, err);
+    for (size_t i = 0; good && found && i < sizeof row.hash; i++)
+        snprintf(hex + 2 * i, 3, "%02x", row.hash[i]);
+    if (good && found && smap_find(wanted, str_of(hex)) == NULL)
+        smap_put(wanted, str_dup(arena, str_of(hex)), wanted);
+    arena_release(&own);
+    return good;
+}
+
 static bool blob_wanted(const char *hex, void *owner)
 {
     return smap_find(owner, str_of(hex)) != NULL;
@@ -110,8 +130,10 @@ static bool wanted_read(
         size_t n = 0;
         arena_reset(&page);
         good = reader_tasks(reader, &page, &filter, &views, &n, &filter.before, err);
-        for (size_t i = 0; good && i < n; i++)
+        for (size_t i = 0; good && i < n; i++) {
             artifacts_note(wanted, arena, views[i].outputs);
+            good = tarball_note(wanted, arena, reader, &views[i].task, err);
+        }
     } while (good && filter.before > 0 && !atomic_load(&r->stop));
     arena_release(&page);
     return good;

@@ -182,8 +182,10 @@ static bool def_fill(const struct intake_order *order, const struct changeset_na
         .body = body_make(arena, out, tarball),
         .overlapping = meta->overlapping,
         .again = order->again };
-    if (tarball != NULL)
+    if (tarball != NULL) {
         memcpy(out->def.hash, tarball->sha256, sizeof out->def.hash);
+        out->def.bytes = (int64_t)tarball->tarball_bytes;
+    }
     return true;
 }
 

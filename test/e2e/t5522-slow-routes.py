@@ -29,7 +29,7 @@ worker.log(grant, 0, b'a line\n' * 12000)
 job = grant['spec']['token']
 
 # -- the routes, as the program lists them; what isn't here gets an empty object
-FILLED = dict(task=task, executor='w', archive='a', rev=1, file='f', lane='q', name='n')
+FILLED = dict(task=task, executor='w', archive='a', rev=1, file='f', lane='q', name='n', csid='c-1')
 BODIES = {
     'POST /v1/tasks': dict(name='u', queue='q', command='x', after=['a@1:t']), 'POST /v1/tasks/{task}/finish': dict(fence='1-1-1-1', exit=0),
     'POST /v1/finishes': dict(items=[dict(task=task, fence='1-1-1-1', exit=0)]), 'POST /v1/archives/{archive}/revisions': dict(rev=2),

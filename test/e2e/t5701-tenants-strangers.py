@@ -10,6 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'test/lib'))
 from house import Worker, end, ok, refused, same, until  # noqa: E402
 from house import House  # noqa: E402
+from tarballs import tarball  # noqa: E402
 from voices import Voice, voice  # noqa: E402
 
 server = House(slots=0, lease='10m')
@@ -34,6 +35,8 @@ ended = worker.claim(free=1)[0]
 same(red.ask('POST', f'/v1/tasks/{ended["task"]}/artifacts/hush.txt?fence={ended["fence"]}&last=1', b'hush file').status, 200, 'an artifact')
 kept = red.ask('POST', f'/v1/tasks/{ended["task"]}/artifacts/hush.txt?fence={ended["fence"]}&last=1', b'hush file').json
 same(worker.finish(ended, exit=1, artifacts=[kept], outputs={'hush': 'hush'}).status, 200, 'and an end')
+set_made = red.ask('POST', '/v1/changesets', tarball(files={'hush.txt': b'hush'}, target='hush-archive'))
+same(set_made.status, 202, 'a change set')
 grey_queue = grey.enqueue(dict(name='grey', queue='greyq', data=1))
 
 
@@ -47,7 +50,8 @@ def everything():
 
 
 NAMES = {'task': [str(run['id']), str(wait['id']), str(done['id']), 'hush-archive@1:hush-build', f'hush-queue:{wait["id"]}'], 'file': ['hush.txt'],
-         'executor': [str(worker.id), 'hush-exec'], 'archive': ['hush-archive'], 'rev': ['1'], 'lane': ['hush-queue', 'hush-archive'], 'name': ['hush-token']}
+         'executor': [str(worker.id), 'hush-exec'], 'archive': ['hush-archive'], 'rev': ['1'], 'lane': ['hush-queue', 'hush-archive'], 'name': ['hush-token'],
+         'csid': [set_made.json['csid'], str(set_made.json['task']), f'hush-archive:{set_made.json["csid"]}']}
 BODIES = {'/v1/tasks': dict(name='b', data=1, queue='other'), '/v1/executors': dict(name='other'),
           '/v1/archives': dict(name='other-archive', kind='external'), '/v1/tokens': dict(name='x', scopes=['read']), '/v1/prune': dict(older_than='1h', dry_run=True),
           '/v1/executors/{executor}/poll': dict(free=9, wait_ms=0, renew=[dict(task=run['id'], fence=grant['fence'])],
