@@ -423,7 +423,9 @@
 
 #define ANSWER_Health(X) \
     X(FIELD, status, AS(WORD, "const": "ok"), "ok", NONE) \
-    X(UNDOCUMENTED, coordination, WORD, status.away, "away")
+    X(UNDOCUMENTED, coordination, WORD, status.away, "away") \
+    X(OPTIONAL, spool, AS(WORD, "enum": ["stopped"]), spool_stopped, "stopped", \
+        SAYS("the directories of change sets don't follow the queue now; the server's log says why"))
 
 #define ANSWER_Lane(X) \
     X(FIELD, name, TEXT, lane->id == 0 ? STR("all") : target_name(lane->name), NONE) \

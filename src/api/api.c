@@ -61,6 +61,16 @@ struct api *api_new(const struct api_config *config, struct err *err)
     return api;
 }
 
+struct blobs *api_blobs(struct api *api)
+{
+    return api->blobs;
+}
+
+void api_spool_set(struct api *api, struct spool *spool)
+{
+    api->spool = spool;
+}
+
 void api_threads_end(struct api *api)
 {
     read_threads_stop(api->read_threads);

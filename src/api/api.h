@@ -16,6 +16,8 @@ struct logs;
 struct reader;
 struct store_config;
 struct watch;
+struct spool;
+struct blobs;
 struct api;
 
 struct api_config {
@@ -33,6 +35,9 @@ struct api_config {
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);
+/* api_blobs: the kept files; nobody opens them a second time. api_spool_set: before the loop runs. */
+struct blobs *api_blobs(struct api *api);
+void api_spool_set(struct api *api, struct spool *spool);
 void api_threads_end(struct api *api); /* those that ask the engine: before it is freed */
 void api_free(struct api *api); /* after the http server is closed and the engine stopped: open calls are dropped */
 

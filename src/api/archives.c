@@ -9,6 +9,7 @@
 #include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
+#include "spool/spool.h"
 #include "watch/watch.h"
 
 enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000, LIST_MAX = 1000 };
@@ -123,6 +124,8 @@ static bool archive_told(struct call *call)
 {
     if (call->api->config.watch != NULL)
         watch_archive_told(call->api->config.watch, call->state);
+    if (call->api->spool != NULL)
+        spool_archive_added(call->api->spool);
     return call_on_thread(call, serve_archives_get);
 }
 

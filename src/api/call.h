@@ -131,6 +131,7 @@ struct read_threads;
 struct retention;
 struct uploads;
 struct blobs;
+struct spool;
 enum background_pool { POOL_LONG, POOL_FILES, POOL_CHECKS, POOL_COUNT };
 
 struct api {
@@ -153,6 +154,7 @@ struct api {
     uint64_t streams_version; /* of the engine's tokens, when those of streams were last checked */
     struct buf openapi, scratch;
     struct blobs *blobs;
+    struct spool *spool; /* NULL: this server has none */
     uint64_t incarnation;
     /* of store/secret.h: for jobs' tokens, for tokens made with an Idempotency-Key */
     unsigned char job_key[32], token_key[32];

@@ -13,6 +13,7 @@
 #include "coord/coord.h"
 #include "io/clock.h"
 #include "io/tls.h"
+#include "spool/spool.h"
 
 enum { HOLDERS_MAX = 1000, WAITERS_MAX = 1000 };
 
@@ -316,8 +317,11 @@ bool serve_metrics_get(struct call *call)
 bool serve_health_get(struct call *call)
 {
     struct coord_status status;
+    char trouble[SPOOL_TEXT_MAX];
     coord_status(engine_coord(call->api->config.engine), &status);
-    ANSWER_RETURN(200, ANSWER_Health); /* ok also without the coordination service: it only advises */
+    bool spool_stopped = call->api->spool != NULL && spool_trouble(call->api->spool, trouble);
+    /* ok also without the coordination service, which only advises, and without the spool, which only shows */
+    ANSWER_RETURN(200, ANSWER_Health);
 }
 
 bool serve_ready_get(struct call *call)

@@ -47,10 +47,23 @@ bool assembly_api(struct assembly *parts, struct api_config config, struct err *
     return parts->api != NULL;
 }
 
+bool assembly_spool(struct assembly *parts, struct spool_config config, struct err *err)
+{
+    config.loop = parts->loop;
+    config.engine = parts->engine;
+    config.store = &parts->store_config;
+    config.blobs = api_blobs(parts->api);
+    parts->spool = spool_open(&config, err);
+    api_spool_set(parts->api, parts->spool);
+    return parts->spool != NULL;
+}
+
 static void on_commit(int64_t seq, void *owner)
 {
     struct assembly *parts = owner;
     api_on_commit(seq, parts->api);
+    if (parts->spool)
+        spool_on_commit(parts->spool);
 }
 
 static void on_failure(const struct err *err, void *owner)
@@ -102,6 +115,8 @@ void assembly_close(struct assembly *parts, int64_t flush_ms)
     if (parts->http)
         http_server_close(parts->http);
     tls_close(parts->tls);
+    if (parts->spool)
+        spool_close(parts->spool);
     if (parts->engine)
         engine_free(parts->engine);
     if (parts->api)

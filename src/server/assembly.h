@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "io/http.h"
 #include "io/tls.h"
+#include "spool/spool.h"
 #include "store/logs/logs.h"
 #include "store/read.h"
 #include "watch/watch.h"
@@ -24,7 +25,8 @@ struct assembly {
     struct engine *engine;
     struct watch *watch; /* opened by the caller; NULL: no repositories are followed */
     struct api *api;
-    struct tls *tls; /* opened by the caller; NULL: plain HTTP */
+    struct spool *spool; /* NULL: none */
+    struct tls *tls;     /* opened by the caller; NULL: plain HTTP */
     struct http_server *http;
     void (*failed)(const struct err *err, void *owner); /* the engine can't go on */
     void *owner;
@@ -35,6 +37,7 @@ void assembly_init(struct assembly *out, void (*failed)(const struct err *err, v
 bool assembly_readers(struct assembly *parts, struct err *err); /* logs and reader of the store */
 bool assembly_engine(struct assembly *parts, struct engine_config config, struct err *err);
 bool assembly_api(struct assembly *parts, struct api_config config, struct err *err);
+bool assembly_spool(struct assembly *parts, struct spool_config config, struct err *err);
 bool assembly_start(struct assembly *parts, struct err *err);
 bool assembly_http(struct assembly *parts, struct http_config config, struct err *err);
 /* assembly_close: answers that wait for the engine get theirs, and what is written gets `flush_ms` to be sent. */

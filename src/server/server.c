@@ -59,7 +59,7 @@ static void on_int(int signo, void *owner)
 /* say_unused: keys of parts that aren't there yet are read and checked; nobody shall believe that they do something. */
 static void say_unused(const struct conf *conf)
 {
-    static const char *const later[] = { "hooks.", "changesets.base", "resque", "screwdriver" };
+    static const char *const later[] = { "hooks.", "resque", "screwdriver" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++)
         for (size_t k = 0; k < sizeof later / sizeof *later; k++)
             if (conf->values[i].origin != CONF_DEFAULT && str_starts(str_of(conf_setting_key(i)), str_of(later[k])))

@@ -160,6 +160,14 @@ static bool open_api(struct server *server, struct err *err)
     return assembly_api(&server->parts, config, err);
 }
 
+/* open_spool: before the engine's first turn: a server whose spool is another's can't start. */
+static bool open_spool(struct server *server, struct err *err)
+{
+    struct spool_config config = { .base = str_dupz(&server->arena, server->conf.spool.base),
+        .server_name = server->conf.name };
+    return server->conf.spool.base.len == 0 || assembly_spool(&server->parts, config, err);
+}
+
 static unsigned connections_max(void)
 {
     struct rlimit limit;
@@ -208,7 +216,7 @@ static bool start_engine(struct server *server, struct err *err)
 bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, server_tls_open, open_store,
-        check_address, open_engine, open_watch, open_api, start_engine, open_http, open_check };
+        check_address, open_engine, open_watch, open_api, open_spool, start_engine, open_http, open_check };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
