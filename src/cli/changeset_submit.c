@@ -281,7 +281,8 @@ static int check_print(struct session *s, const json_t *answer)
             printf("conflict   %s\n",
                 term_safe_z(&s->arena, json_is_string(one) ? json_string_value(one) : field_z(one, "message")));
         if (json_array_size(conflicts) == 0)
-            session_note(s, "nothing is in the way; nothing was stored");
+            session_note(s, "%s; nothing was stored",
+                conflicts ? "nothing is in the way" : "this server doesn't look for conflicts");
     }
     return json_array_size(conflicts) > 0 ? 1 : 0;
 }

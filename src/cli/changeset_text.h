@@ -8,11 +8,13 @@
 /* changeset_path: "/v1/changesets/CSID" plus tail; the operand is a CSID or TARGET:CSID. */
 const char *changeset_path(struct session *session, const char *operand, const char *tail);
 
-/* queue_print: what of a target hasn't ended, in the order in which it is taken, each with its position. */
-void queue_print(struct session *session, const json_t *changesets);
-/* queue_read: the document with the list `changesets` of a target (NULL: of all) in that order; NULL: said in
- * session.err. */
+/* queue_read: what of a target (NULL: of all) hasn't ended, in the order in which it is taken; NULL: session.err says
+ * why not. queue_sort: the same of a list that is there. The caller's. */
 json_t *queue_read(struct session *session, const char *target);
+json_t *queue_sort(const json_t *changesets);
+/* queue_print: each with its position, as queue_table has it. */
+void queue_print(struct session *session, const json_t *changesets);
+void queue_table(struct table *table, struct arena *arena, const json_t *changesets);
 
 /* Following one: opened before it is submitted, so that no event is missed. */
 struct changeset_wait {

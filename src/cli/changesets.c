@@ -1,10 +1,13 @@
 /* changesets: what is known of change sets: lists, one, its neighbours, its diff, the queue, the report. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/changeset_text.h"
 #include "cli/command.h"
+#include "cli/lane_table.h"
 #include "cli/task_text.h"
 #include "io/clock.h"
+#include "text/changeset_name.h"
 #include "text/json_value.h"
 
 enum { LIST_DEFAULT = 1000, QUEUE_MAX = 1000 };
@@ -233,27 +236,111 @@ int changeset_diff_command(struct session *s)
 
 /* --- the queue --- */
 
+/* A change set that waits. What runs comes first, then what is pending, in the order in which it is taken, then what
+ * waits for something else. */
+struct waiter {
+    json_t *document;
+    struct changeset_name name;
+    bool has_name;
+    int rank;
+};
+
+static int waiter_compare(const void *left, const void *right)
+{
+    const struct waiter *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank - b->rank;
+    return a->has_name && b->has_name ? changeset_name_compare(&a->name, &b->name) : b->has_name - a->has_name;
+}
+
+static struct waiter waiter_of(json_t *document)
+{
+    static const char ranks[] = "XPSQ";
+    const char *rank = strchr(ranks, task_letter(document));
+    struct waiter waiter = { .document = document, .rank = rank ? (int)(rank - ranks) : (int)sizeof ranks };
+    waiter.has_name = changeset_name_parse(str_of(field_z(document, "name")), &waiter.name, &(struct err){ 0 });
+    return waiter;
+}
+
+json_t *queue_sort(const json_t *changesets)
+{
+    size_t n = json_array_size(changesets);
+    struct waiter *all = mem_alloc((n + 1) * sizeof *all);
+    json_t *sorted = json_array();
+    for (size_t i = 0; i < n; i++)
+        all[i] = waiter_of(json_array_get(changesets, i));
+    if (n > 1)
+        qsort(all, n, sizeof *all, waiter_compare);
+    for (size_t i = 0; i < n; i++)
+        json_array_append(sorted, all[i].document);
+    mem_free(all);
+    return sorted;
+}
+
 json_t *queue_read(struct session *s, const char *target)
 {
-    const char *path = session_query(s, "/v1/changesets?state=QSPX&order=queue", "target", target);
-    return session_try_pages(s, path, "changesets", 0);
+    const char *path = session_query(s, "/v1/changesets?state=QSPX&limit=1000", "target", target);
+    json_t *page = session_try_pages(s, path, "changesets", 0);
+    json_t *sorted = page ? queue_sort(json_object_get(page, "changesets")) : NULL;
+    json_decref(page);
+    return sorted;
+}
+
+void queue_table(struct table *table, struct arena *arena, const json_t *changesets)
+{
+    const json_t *one;
+    size_t i;
+    table_init(table, arena, ">POSITION|TARGET|CSID|STATE|TYPE|SUBMITTER|REASON");
+    json_array_foreach (changesets, i, one) {
+        table_add(table, PAINT_DIM, "%lld", (long long)field_i64(one, "position", (int64_t)i + 1));
+        table_add(table, PAINT_NONE, "%s", field_z(one, "target"));
+        table_add(table, PAINT_BOLD, "%s", field_z(one, "csid"));
+        state_cell(table, one);
+        table_add(table, PAINT_NONE, "%s", field_z(one, "movetype"));
+        table_add(table, PAINT_NONE, "%s", field_z(one, "submitter"));
+        table_add(table, PAINT_NONE, "%s", field_z(one, "reason"));
+    }
 }
 
 void queue_print(struct session *s, const json_t *changesets)
 {
-    const json_t *one;
     struct table table;
-    size_t i;
-    int64_t at = 0;
-    table_init(&table, &s->arena, ">POSITION|CSID|STATE|TYPE|SUBMITTER|REASON");
-    json_array_foreach (changesets, i, one) {
-        at = field_i64(one, "position", at + 1);
-        table_add(&table, PAINT_DIM, "%lld", (long long)at);
-        table_add(&table, PAINT_BOLD, "%s", field_z(one, "csid"));
-        state_cell(&table, one);
-        table_add(&table, PAINT_NONE, "%s", field_z(one, "movetype"));
-        table_add(&table, PAINT_NONE, "%s", field_z(one, "submitter"));
-        table_add(&table, PAINT_NONE, "%s", field_z(one, "reason"));
-    }
+    queue_table(&table, &s->arena, changesets);
     table_print(&table, &s->term, stdout, 0);
+}
+
+/* changeset_status_command: of each target its counts, and what waits, in order. */
+int changeset_status_command(struct session *s)
+{
+    const char *target = s->options.n_operands ? s->options.operands[0] : NULL;
+    bool more;
+    json_t *lanes = session_pages(s, "/v1/lanes", "lanes", 0, &more), *lane, *queue;
+    if (!lanes)
+        return s->status;
+    json_t *targets = json_array();
+    size_t i;
+    json_array_foreach (lanes, i, lane)
+        if (strcmp(field_z(lane, "kind"), "target") == 0 && (!target || strcmp(field_z(lane, "name"), target) == 0))
+            json_array_append(targets, lane);
+    json_decref(lanes);
+    int status = 0;
+    if (!(queue = queue_read(s, target)))
+        status = session_fail(s);
+    else if (s->json) {
+        json_t *all = json_pack("{s:O, s:O}", "targets", targets, "changesets", queue);
+        session_print(s, all);
+        json_decref(all);
+    } else {
+        struct table table;
+        lane_table(&table, &s->arena, targets);
+        table_print(&table, &s->term, stdout, 0);
+        if (json_array_size(queue) > 0)
+            fputc('\n', stdout);
+        queue_print(s, queue);
+        if (json_array_size(targets) == 0)
+            session_note(s, "no change set was submitted%s%s", target ? " to " : "", target ? target : "");
+    }
+    json_decref(queue);
+    json_decref(targets);
+    return status;
 }

@@ -1,6 +1,7 @@
 /* status: what is going on: queues and archives with their counts, what runs, what is paused. */
 #include <string.h>
 
+#include "cli/changeset_text.h"
 #include "cli/command.h"
 #include "cli/lane_table.h"
 #include "cli/revision_text.h"
@@ -39,6 +40,17 @@ static void archive_stand(struct session *s, const char *name)
     json_decref(archive);
 }
 
+/* queue_stand: of a target: its change sets, in the order in which they are taken. */
+static void queue_stand(struct session *s, const char *name)
+{
+    json_t *queue = queue_read(s, name);
+    if (json_array_size(queue) > 0) {
+        fputc('\n', stdout);
+        queue_print(s, queue);
+    }
+    json_decref(queue);
+}
+
 static int status_lane(struct session *s, const json_t *lanes, const char *name)
 {
     const json_t *lane = lane_find(lanes, name);
@@ -48,10 +60,20 @@ static int status_lane(struct session *s, const json_t *lanes, const char *name)
         session_print(s, lane);
         return 0;
     }
-    json_t *one = json_array();
-    json_array_append(one, (json_t *)(uintptr_t)lane);
-    lanes_print(s, one);
-    json_decref(one);
+    json_t *both = json_array(), *other; /* an archive, and the target of its name */
+    bool is_target = false;
+    size_t i;
+    json_array_foreach (lanes, i, other)
+        if (strcmp(field_z(other, "name"), name) == 0 && strcmp(field_z(other, "kind"), "all") != 0) {
+            json_array_append(both, other);
+            is_target = is_target || strcmp(field_z(other, "kind"), "target") == 0;
+        }
+    lanes_print(s, both);
+    json_decref(both);
+    if (is_target)
+        queue_stand(s, name);
+    if (strcmp(field_z(lane, "kind"), "target") == 0)
+        return 0;
     bool is_archive = strcmp(field_z(lane, "kind"), "archive") == 0;
     if (is_archive)
         archive_stand(s, name);

@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "cli/changeset_text.h"
 #include "cli/command.h"
 #include "cli/feed.h"
 #include "cli/lane_table.h"
@@ -22,8 +23,8 @@ enum { TOP_AGAIN_MS = 500, TOP_TICK_MS = 2000, RATE_SECONDS = 60, RATE_SHOWN = 1
 struct top {
     struct session *session;
     struct feed feed;
-    struct arena arena; /* of one picture */
-    json_t *stats, *lanes, *nodes, *running;
+    struct arena arena;                              /* of one picture */
+    json_t *stats, *lanes, *nodes, *running, *queue; /* queue: change sets, in order; NULL: no target has any */
     struct loop_timer again, tick;
     struct loop_fd keys;
     struct termios before;
@@ -49,12 +50,33 @@ static bool part_read(struct top *t, const char *path, const char *list, json_t 
     return true;
 }
 
+/* queue_refresh: only where there are targets with something in them. */
+static void queue_refresh(struct top *t)
+{
+    const json_t *lane;
+    bool any = false;
+    size_t i;
+    json_array_foreach (json_object_get(t->lanes, "lanes"), i, lane)
+        any = any || (strcmp(field_z(lane, "kind"), "target") == 0 && lane_unfinished(lane) > 0);
+    json_decref(t->queue);
+    t->queue = NULL;
+    struct session_request request = {
+        .method = "GET", .path = "/v1/changesets?state=QSPX&limit=1000", .timeout_ms = TOP_TICK_MS
+    };
+    json_t *page = any ? session_try(t->session, &request) : NULL;
+    if (page)
+        t->queue = queue_sort(json_object_get(page, "changesets"));
+    json_decref(page);
+}
+
 static bool top_read(struct top *t)
 {
     t->asked = clock_boot_ms();
     t->answered = part_read(t, "/v1/stats", NULL, &t->stats) && part_read(t, "/v1/lanes", "lanes", &t->lanes) &&
                   part_read(t, "/v1/nodes", "nodes", &t->nodes) &&
                   part_read(t, "/v1/tasks?state=X&limit=200", NULL, &t->running);
+    if (t->answered)
+        queue_refresh(t);
     return t->answered;
 }
 
@@ -140,13 +162,17 @@ static int part_print(struct top *t, const char *title, const struct table *tabl
 
 static void picture_print(struct top *t, bool plain)
 {
-    struct table lanes, running, executors;
+    struct table lanes, running, executors, queue;
     int left = plain ? 0 : t->session->term.rows - 4;
     lane_table(&lanes, &t->arena, json_object_get(t->lanes, "lanes"));
     node_table(&executors, &t->arena, json_object_get(t->nodes, "nodes"), "executor");
     running_table(t, &running);
     head_print(t);
     left -= part_print(t, "queues", &lanes, plain ? 0 : left / 3);
+    if (json_array_size(t->queue) > 0) {
+        queue_table(&queue, &t->arena, t->queue);
+        left -= part_print(t, "change sets", &queue, plain ? 0 : left / 3);
+    }
     left -= part_print(t, "executors", &executors, plain ? 0 : left / 2);
     part_print(t, "running", &running, plain ? 0 : left > 4 ? left : 4);
     arena_reset(&t->arena);
@@ -271,6 +297,8 @@ static void top_json(struct top *t)
     json_object_set(all, "lanes", json_object_get(t->lanes, "lanes"));
     json_object_set(all, "nodes", json_object_get(t->nodes, "nodes"));
     json_object_set(all, "running", json_object_get(t->running, "tasks"));
+    if (t->queue)
+        json_object_set(all, "changesets", t->queue);
     session_print(t->session, all);
     json_decref(all);
 }
@@ -296,6 +324,7 @@ int top_command(struct session *s)
     json_decref(t.lanes);
     json_decref(t.nodes);
     json_decref(t.running);
+    json_decref(t.queue);
     arena_release(&t.arena);
     return status;
 }

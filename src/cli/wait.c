@@ -140,6 +140,12 @@ static bool operand_add(struct wait *w, const char *operand)
         session_fail(s);
         return false;
     }
+    json_t *changeset = lane->document ? NULL : session_look(s, session_task_path(s, operand, ""));
+    if (changeset) { /* a CSID */
+        w->n_lanes--;
+        task_keep(w, changeset);
+        return true;
+    }
     if (!lane->document) {
         session_err(s, ERR_not_found,
             "there is no archive, queue or task '%s'; `weir status` lists the queues and archives", operand);

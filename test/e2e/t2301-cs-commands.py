@@ -86,6 +86,35 @@ same(fake.requests[-1][2]['Idempotency-Key'], 'k', '--idempotency-key')
 same(cs('rollback').returncode, 2, 'of nothing: exit 2')
 same(cs('rollback', 'c-1', '--dry-run', '--wait').returncode, 2, '--dry-run --wait: exit 2')
 
+# -- status, here and at `weir status`, `weir top`: the queue in the order in which it is taken, whatever the order of the answer
+def waits(csid, prio, state, tai):
+    return changeset(csid, name=f'{csid}_40000000672531{tai:02x}00000000_1_h_{prio}_ada', movetype=prio[:2], state=state)
+
+
+queue = [waits('c-13', 'DC', 'P', 1), waits('c-14', 'BF5', 'P', 4), waits('c-15', 'BF', 'P', 3), waits('c-16', 'DC', 'X', 0), waits('c-17', 'EM', 'S', 5)]
+target = dict(name='docs', kind='target', counts=dict(Q=0, S=1, P=3, X=1, D=2, F=0, T=0, A=0), paused=False)
+fake.lanes_extra = [dict(target, kind='archive'), target]
+fake.can('GET', '/v1/nodes', 200, dict(nodes=[], next=None))
+fake.can('GET', '/v1/changesets', 200, dict(changesets=queue, next=None))
+ORDER = ['1 docs c-16 X executing DC ada', '2 docs c-14 P pending BF ada', '3 docs c-15 P pending BF ada', '4 docs c-13 P pending DC ada', '5 docs c-17 S staged EM ada']
+for words in (['cs', 'status'], ['cs', 'status', 'docs'], ['status', 'docs'], ['top']):
+    done = weir(*words, *S)
+    lines = [' '.join(line.split()) for line in done.out.splitlines()]
+    same((done.returncode, [line for line in lines if ' c-1' in line]), (0, ORDER), f'weir {" ".join(words)}: the queue with positions')
+    has('\n'.join(lines), 'docs target 0 1 3 1 2 0 0 0', '... and the counts')
+same([one['csid'] for one in json.loads(weir('cs', 'status', *S, '--json').out)['changesets']], ['c-16', 'c-14', 'c-15', 'c-13', 'c-17'], '--json: in that order too')
+fake.lanes_extra = []
+fake.can('GET', '/v1/changesets', 200, dict(changesets=[], next=None))
+same(cs('status', 'nowhere').err, 'no change set was submitted to nowhere\n', 'a target without one: stderr says so')
+
+# -- report
+fake.can('GET', '/v1/report', 200, dict(total=dict(submitted=4, failed=1), targets=[dict(target='docs', submitted=4, median_ms=1500)]))
+done = cs('report')
+same([' '.join(line.split()) for line in done.out.splitlines()], ['total', 'SUBMITTED FAILED', '4 1', '', 'targets', 'TARGET SUBMITTED MEDIAN', 'docs 4 1.5s'], 'cs report: tables')
+same(json.loads(cs('report', '--format', 'json').out)['total']['failed'], 1, '--format json')
+fake.can('GET', '/v1/report', 200, b'target,submitted\r\ndocs,4\r\n', 'text/csv')
+same((cs('report', '--format', 'csv').stdout, fake.requests[-1][1]), (b'target,submitted\r\ndocs,4\r\n', '/v1/report?format=csv'), '--format csv: as the server writes it')
+
 # -- export-cdb: read by the program cdb
 fake.can('GET', '/v1/changesets', 200, dict(changesets=[rollback, three, two, one], next=None))
 assert shutil.which('cdb'), 'tools/setup installs tinycdb'
