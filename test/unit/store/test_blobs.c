@@ -325,9 +325,105 @@ static void uploads_go_with_their_attempt(void **state)
     folder_remove(folder);
 }
 
+static int file_of(const char *folder, const char *name, const char *text)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    return fd;
+}
+
+static int file_unnamed(const char *folder, const char *text)
+{
+    int fd = open(folder, O_RDWR | O_TMPFILE, 0600);
+    if (fd < 0)
+        return -1; /* this file system has none */
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    return fd;
+}
+
+static bool is_there(struct blobs *blobs, const char *hex)
+{
+    struct blob found;
+    struct err err = { 0 };
+    return blobs_find(blobs, str_of(hex), &found, &err);
+}
+
+static bool want_none(const char *hex, void *owner)
+{
+    (void)hex, (void)owner;
+    return false;
+}
+
+/* A file is kept before anybody knows whether it will be named: it goes again with the last that holds it, unless one
+ * of them, or an attempt, keeps it; one that was there before always stays. */
+static void a_file_is_held(void **state)
+{
+    (void)state;
+    struct err err = { 0 };
+    const char *folder = folder_new();
+    struct blobs *blobs = blobs_open(folder, &err);
+    unsigned char abc[32];
+    sodium_hex2bin(abc, sizeof abc, ABC, 64, NULL, NULL, NULL);
+    int own = file_unnamed(folder, "abc"), others = file_of(folder, "other", "abc"),
+        wrong = file_of(folder, "wrong", "abd");
+    struct blob_source source = { own >= 0 ? own : others, own >= 0, abc };
+    const struct blob_source copied = { others, false, abc }, changed = { wrong, false, abc };
+    struct blob_hold first, second, third;
+    struct blob blob;
+
+    assert_true(blobs_keep(blobs, &source, &first, &err));
+    assert_string_equal(first.blob.hex, ABC);
+    assert_int_equal(first.blob.bytes, 3);
+    assert_true(is_there(blobs, ABC));
+    blobs_settle(blobs, &first, false);
+    assert_false(is_there(blobs, ABC));
+
+    assert_true(blobs_keep(blobs, &copied, &first, &err)); /* two hold it: the second one's end decides */
+    assert_true(blobs_keep(blobs, &copied, &second, &err));
+    blobs_settle(blobs, &first, false);
+    assert_true(is_there(blobs, ABC));
+    blobs_settle(blobs, &second, false);
+    assert_false(is_there(blobs, ABC));
+
+    assert_true(blobs_keep(blobs, &copied, &first, &err)); /* one of two keeps it, whichever ends first */
+    assert_true(blobs_keep(blobs, &copied, &second, &err));
+    blobs_settle(blobs, &first, true);
+    blobs_settle(blobs, &second, false);
+    assert_true(is_there(blobs, ABC));
+    assert_true(blobs_keep(blobs, &copied, &third, &err)); /* it was there before */
+    assert_int_equal(third.stamp, 0);
+    blobs_settle(blobs, &third, false);
+    assert_true(is_there(blobs, ABC));
+    assert_int_equal(blobs_sweep(blobs, -10, want_none, NULL), 1);
+
+    assert_true(blobs_keep(blobs, &copied, &first, &err)); /* an attempt seals the same bytes meanwhile */
+    assert_true(blobs_append(blobs, &one, 0, STR("abc"), 100, &err));
+    assert_true(blobs_seal(blobs, &one, &blob, &err));
+    blobs_settle(blobs, &first, false);
+    assert_true(is_there(blobs, ABC));
+    assert_int_equal(blobs_sweep(blobs, -10, want_none, NULL), 1);
+
+    assert_false(blobs_keep(blobs, &changed, &first, &err)); /* other bytes than were checked */
+    assert_int_equal(err.code, ERR_corrupt);
+    assert_false(is_there(blobs, ABC));
+    char uploads[200];
+    snprintf(uploads, sizeof uploads, "%s/blobs/new", folder);
+    assert_int_equal(rmdir(uploads), 0); /* empty: nothing is left of all this */
+    blobs_close(blobs);
+    close(others);
+    close(wrong);
+    if (own >= 0)
+        close(own);
+    folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_is_held),
         cmocka_unit_test(pieces_become_a_blob),
         cmocka_unit_test(refuses_what_does_not_fit),
         cmocka_unit_test(a_restart_forgets_half_files),
