@@ -31,7 +31,11 @@ struct submission {
     struct str name; /* of its file */
     enum task_state state;
     bool check, good;
-    bool held; /* the tarball is kept, and nobody has decided whether it stays */
+    struct intake_place place; /* of a check: where it would be applied; no kind: nowhere that can be looked into */
+    struct intake_conflict *conflicts;
+    size_t n_conflicts;
+    bool looked; /* into the repository */
+    bool held;   /* the tarball is kept, and nobody has decided whether it stays */
 };
 
 static void submission_released(struct call *call)
@@ -64,9 +68,15 @@ static bool submission_answer(struct call *call)
     ANSWER_RETURN(call->command.status, ANSWER_ChangesetAccepted);
 }
 
+static void conflict_render(struct json *json, const struct intake_conflict *conflict)
+{
+    ANSWER_WRITE(ANSWER_Conflict);
+}
+
 static bool check_answer(struct call *call)
 {
-    const struct changeset_def *def = &((const struct submission *)call->state)->intake.def;
+    const struct submission *submission = call->state;
+    const struct changeset_def *def = &submission->intake.def;
     const struct str *precursors = call->command.out.changeset.precursors;
     size_t n_precursors = call->command.out.changeset.n_precursors;
     ANSWER_RETURN(200, ANSWER_ChangesetChecked);
@@ -88,6 +98,54 @@ static bool submission_read(struct call *call)
     submission->state = task.state;
     submission->name = row.name;
     return true;
+}
+
+/* --- conflicts --- */
+
+/* place_read: the repository of the target, if it is one that its own program doesn't apply to. */
+static bool place_read(struct call *call)
+{
+    struct submission *submission = call->state;
+    struct conf_target target;
+    struct archive_view view;
+    bool found = false;
+    engine_target(call->api->config.engine, submission->intake.def.target, &call->arena, &target);
+    if (target.n_apply > 0)
+        return true;
+    if (!reader_archive(
+            call->api->config.reader, &call->arena, call->actor.tenant, target.archive, &view, &found, &call->err))
+        return false;
+    bool repository = found && (view.archive.kind == ARCHIVE_SVN || view.archive.kind == ARCHIVE_GIT);
+    if (repository)
+        submission->place =
+            (struct intake_place){ view.archive.kind, view.archive.url, view.archive.branch, target.path };
+    return true;
+}
+
+static bool conflicts_work(void *owner, struct err *err)
+{
+    struct submission *submission = owner;
+    (void)err; /* a repository that can't be looked into is no refusal */
+    submission->looked =
+        intake_conflicts(&submission->order, &submission->intake, &submission->place, submission->api->tmp_dir,
+            submission->err.arena, &submission->conflicts, &submission->n_conflicts, &submission->err);
+    return true;
+}
+
+static bool conflicts_done(struct call *call, void *owner)
+{
+    (void)owner;
+    return check_answer(call);
+}
+
+static const struct background looking = { .work = conflicts_work, .done = conflicts_done };
+
+static bool conflicts_begin(struct call *call)
+{
+    struct submission *submission = call->state;
+    if (submission->place.kind == ARCHIVE_NONE || submission->intake.def.movetype == MOVE_RB)
+        return check_answer(call);
+    return background_start(call, &looking, submission);
 }
 
 /* --- the engine's word --- */
@@ -140,7 +198,7 @@ static void submission_decided(struct command *command)
     else if (call->request == NULL)
         call_released(call);
     else if (submission->check)
-        check_answer(call);
+        call_read(call, place_read, conflicts_begin);
     else
         call_read(call, submission_read, submission_answer);
 }

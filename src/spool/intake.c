@@ -13,12 +13,26 @@
 #include "io/clock.h"
 #include "io/fsx.h"
 #include "text/json.h"
+#include "unpack/walk.h"
 
-#define TEMP_PREFIX "intake."
 enum { CSID_RANDOM_BYTES = 5, BODY_BYTES_SLACK = 4096 };
 enum { ENTRY_BYTES = 8 * 512, PADDING_BYTES = 2 << 20 }; /* of a tar archive: headers around a name; zeros at its end */
 
 /* --- files in tmp/ --- */
+
+/* temp_remove: a file, or a folder with all in it; what stays costs its bytes. */
+static void temp_remove(int dir_fd, const char *name)
+{
+    struct err ignored = { .code = ERR_none };
+    if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+        return;
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    (void)walk_remove(fd, &ignored);
+    close(fd);
+    (void)unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
 
 bool intake_temp_open(const char *dir, struct err *err)
 {
@@ -28,8 +42,8 @@ bool intake_temp_open(const char *dir, struct err *err)
     if (folder == NULL)
         return err_set(err, ERR_io, "can't read %.300s: %s", dir, strerrordesc_np(errno));
     for (struct dirent *entry; (entry = fsx_entry(folder)) != NULL;)
-        if (strncmp(entry->d_name, TEMP_PREFIX, sizeof TEMP_PREFIX - 1) == 0)
-            (void)unlinkat(dirfd(folder), entry->d_name, 0); /* one that stays costs its bytes */
+        if (strncmp(entry->d_name, INTAKE_TEMP_PREFIX, sizeof INTAKE_TEMP_PREFIX - 1) == 0)
+            temp_remove(dirfd(folder), entry->d_name);
     closedir(folder);
     return true;
 }
@@ -39,7 +53,7 @@ int intake_temp_file(const char *dir, struct err *err)
     int fd = open(dir, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
         char path[4096];
-        int n = snprintf(path, sizeof path, "%s/" TEMP_PREFIX "XXXXXX", dir);
+        int n = snprintf(path, sizeof path, "%s/" INTAKE_TEMP_PREFIX "XXXXXX", dir);
         fd = n > 0 && (size_t)n < sizeof path ? mkostemp(path, O_CLOEXEC) : -1;
         if (fd >= 0)
             (void)unlink(path); /* else the next start does */

@@ -50,9 +50,25 @@ void intake_settle(struct blobs *blobs, const struct intake *intake, bool accept
 bool intake_meta(
     const struct intake_order *order, struct str meta, struct arena *arena, struct intake *out, struct err *err);
 
+/* intake_conflicts: what would be in the way of a change set now, if it were applied to this place: looks into the
+ * repository, writes nothing there. The files are unpacked below `temp_dir` and removed again. A repository that can't
+ * be looked into now is false, with an error; a change set that can't be applied at all is a conflict. It takes as long
+ * as the repository's server. */
+struct intake_place {
+    enum archive_kind kind; /* svn or git */
+    struct str url, branch, path;
+};
+struct intake_conflict {
+    struct str path, revision, csid, text; /* revision, csid: that are in the way, if they are known */
+    unsigned first_line, last_line;        /* 0: not by lines */
+};
+bool intake_conflicts(const struct intake_order *order, const struct intake *intake, const struct intake_place *place,
+    const char *temp_dir, struct arena *arena, struct intake_conflict **out, size_t *out_n, struct err *err);
+
 /* intake_temp_file: a file without a name, for a tarball that comes; -1: err. Where the file system has no such files
  * it has one for a moment, and a crash then leaves it: intake_temp_open removes it.
  * The folder is made if it isn't there (0700). */
+#define INTAKE_TEMP_PREFIX "intake." /* of the names of all that is made there */
 bool intake_temp_open(const char *dir, struct err *err);
 int intake_temp_file(const char *dir, struct err *err);
 

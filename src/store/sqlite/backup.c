@@ -210,6 +210,7 @@ struct files_walk {
     const char *data_dir;
     struct blob_put *put; /* of a restore; NULL: a backup */
     struct backup_facts *facts;
+    bool always;      /* also into a backup without artifacts: accepted work needs its tarball */
     struct smap seen; /* hashes */
     struct arena arena;
 };
@@ -250,7 +251,7 @@ static bool file_listed(void *owner, struct str hex, struct err *err)
     smap_put(&walk->seen, hex, walk);
     if (walk->put)
         found = blobs_put_has(walk->put, hex);
-    else if (!walk->facts->without_artifacts && !file_write(walk, hex, &found, err))
+    else if ((walk->always || !walk->facts->without_artifacts) && !file_write(walk, hex, &found, err))
         return false;
     walk->facts->artifacts += found;
     walk->facts->missing += !found;
@@ -263,6 +264,7 @@ static bool tarballs_walk(struct files_walk *walk, struct err *err)
     enum query_step step;
     bool ok = true;
     char hex[BLOB_HEX + 1];
+    walk->always = true;
     while (ok && (step = db_next(walk->db, SQL_backup_tarballs, err)) != QUERY_DONE) {
         struct query c = db_query(walk->db, SQL_backup_tarballs);
         struct task row = { 0 };
@@ -271,6 +273,7 @@ static bool tarballs_walk(struct files_walk *walk, struct err *err)
     }
     if (!ok)
         db_reset(walk->db, SQL_backup_tarballs);
+    walk->always = false;
     return ok;
 }
 
