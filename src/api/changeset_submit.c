@@ -1,4 +1,4 @@
-/* changeset_submit: a tarball comes in (POST /v1/changesets), is checked, kept, becomes a change set; and goes out again.
+/* changeset_submit: a tarball comes in (POST /v1/changesets), is checked, kept, becomes a change set; and goes out.
  *
  * The handler runs when the head of the request has come: a client that isn't let in, or has no room left, sends no
  * body. The body goes to a file in tmp/ that has no name, so whatever ends the call, or the server, leaves nothing
