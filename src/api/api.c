@@ -16,12 +16,12 @@ static void events_check_due(struct loop_timer *timer)
     events_wake(timer->owner);
 }
 
+/* tmp_open: beside the kept files, which tarballs become by a link. */
 static bool tmp_open(struct api *api, struct err *err)
 {
-    const char *data_dir = api->config.store->data_dir, *given = api->config.tmp_dir;
-    size_t size = strlen(given != NULL ? given : data_dir) + sizeof "/tmp";
+    size_t size = strlen(api->config.store->data_dir) + sizeof "/tmp";
     api->tmp_dir = mem_alloc(size);
-    snprintf(api->tmp_dir, size, "%s%s", given != NULL ? given : data_dir, given != NULL ? "" : "/tmp");
+    snprintf(api->tmp_dir, size, "%s/tmp", api->config.store->data_dir);
     return intake_temp_open(api->tmp_dir, err);
 }
 

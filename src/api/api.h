@@ -30,8 +30,6 @@ struct api_config {
     const char *server_name, *host, *version;
     int64_t lease_ms, slots;
     struct tls *tls; /* of the address; NULL: it is plain */
-    /* where tarballs come in, a folder of this server alone (a spool's BASE/tmp); NULL: tmp in the data directory */
-    const char *tmp_dir;
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);
