@@ -161,6 +161,12 @@ bool sql_tasks_open(
     return ids_get(store, SQL_tasks_open, lane, n, arena, out, out_n, err);
 }
 
+bool sql_changesets_open(
+    struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    return ids_get(store, SQL_changesets_open, lane, n, arena, out, out_n, err);
+}
+
 bool sql_tasks_after(
     struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
 {

@@ -10,7 +10,7 @@
     L(load_outputs) L(load_log_seal) L(holds_due) L(holds_of) L(holds_after) L(holds_of_task) L(unique_find) \
     L(idempotency_find) L(load_revision) L(revision_of_ident) L(latest_find) L(task_upto) L(task_find) \
     L(tasks_open) L(tasks_after) L(load_changeset) L(changeset_find) L(changeset_of_hash) \
-    L(changeset_file_near)
+    L(changeset_file_near) L(changesets_open)
 /* and those that a store has in its own way if it reads rows before they are asked for */
 #define SQL_LOADS_PLAIN(L) L(load_head) L(load_task) L(load_edges) L(load_outs) L(load_attempt)
 #define SQL_LOAD(member) __typeof__(*((struct store_ops *)0)->member) sql_##member;

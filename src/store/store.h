@@ -298,6 +298,10 @@ struct store_ops {
     /* The first n tasks of an archive that haven't ended. Walks its history: for what is rare. */
     bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n,
         struct err *err);
+    /* The change sets of a target that have paths and haven't ended, by the first n of these paths: one comes once for
+     * each. */
+    bool (*changesets_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out,
+        size_t *out_n, struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
         struct err *err); /* the first n ids above `after` */
     bool (*load_changeset)(struct store *store, struct arena *arena, int64_t task, struct changeset *out,

@@ -258,6 +258,28 @@ static void nears_are(struct world *w)
     near_is(w, 2, false, "a", INT64_MAX, false, 0);
 }
 
+/* Of a target's change sets those that haven't ended, each once for each of its paths. */
+static void open_ones_are_found(void **state)
+{
+    struct world w;
+    struct changeset_file files[] = { file_of(false, "a", 1), file_of(false, "b", 1), file_of(false, "c", 2),
+        file_of(true, "d", 3), file_of(false, "a", 4), file_of(false, "z", 5) };
+    int64_t *ids;
+    size_t n;
+    (void)state;
+    world_make(&w);
+    files[5].lane = 2;
+    files_put(&w, files, 6, NULL, 0);
+    MUST(&w, OPS(&w)->changesets_open(w.store, &w.arena, 1, 9, &ids, &n, &w.err));
+    assert_int_equal(n, 4);
+    assert_true(ids[0] == 10001 && ids[1] == 10004 && ids[2] == 10001 && ids[3] == 10002);
+    MUST(&w, OPS(&w)->changesets_open(w.store, &w.arena, 1, 2, &ids, &n, &w.err));
+    assert_true(n == 2 && ids[1] == 10004);
+    MUST(&w, OPS(&w)->changesets_open(w.store, &w.arena, 3, 2, &ids, &n, &w.err));
+    assert_int_equal(n, 0);
+    world_release(&w);
+}
+
 static void the_nearest_row_of_a_path_is_found(void **state)
 {
     struct world w;
@@ -616,6 +638,7 @@ const struct CMUnitTest contract_changesets[] = {
     cmocka_unit_test(a_change_set_that_one_turn_writes_twice),
     cmocka_unit_test(no_two_have_one_csid),
     cmocka_unit_test(the_newest_of_a_content_is_found),
+    cmocka_unit_test(open_ones_are_found),
     cmocka_unit_test(the_nearest_row_of_a_path_is_found),
     cmocka_unit_test(a_path_is_added_and_removed_in_one_turn),
     cmocka_unit_test(the_longest_path_has_a_place_in_the_index),

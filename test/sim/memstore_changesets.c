@@ -110,10 +110,27 @@ static bool mem_changeset_file_near(struct store *store, struct arena *arena, in
     return true;
 }
 
+static bool mem_changesets_open(
+    struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    const struct memstore *m = mem(store);
+    size_t cap = 0;
+    (void)err;
+    *out = NULL;
+    *out_n = 0;
+    for (size_t i = 0; i < m->n_changeset_files && *out_n < n; i++) {
+        const struct changeset_file *file = &m->changeset_files[i];
+        if (file->lane == lane && !file->applied)
+            *ARENA_PUSH(arena, *out, *out_n, cap) = file->task;
+    }
+    return true;
+}
+
 void changeset_ops_add(struct store_ops *ops)
 {
     ops->load_changeset = mem_changeset;
     ops->changeset_find = mem_changeset_find;
     ops->changeset_of_hash = mem_changeset_of_hash;
     ops->changeset_file_near = mem_changeset_file_near;
+    ops->changesets_open = mem_changesets_open;
 }

@@ -471,6 +471,20 @@ static bool twin_tasks_open(
     SAID(mix(a, *out_n), mix(b, n_ids), "tasks that haven't ended");
 }
 
+static bool twin_changesets_open(
+    struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    int64_t *ids;
+    size_t n_ids;
+    uint64_t a = 0, b = 0;
+    LOAD(changesets_open, (real, arena, lane, n, out, out_n, err), (store, &scratch, lane, n, &ids, &n_ids, err));
+    if (*out_n < n)
+        SUM_OF(a, *out, *out_n, id_sum);
+    if (*out_n < n)
+        SUM_OF(b, ids, n_ids, id_sum);
+    SAID(mix(a, *out_n), mix(b, n_ids), "change sets that haven't ended");
+}
+
 static uint64_t others_sum(const struct others *o)
 {
     uint64_t h = 0;
@@ -544,6 +558,7 @@ void memport_twin(struct memport *port, struct store *real)
     ops.task_upto = twin_task_upto;
     ops.task_find = twin_task_find;
     ops.tasks_open = twin_tasks_open;
+    ops.changesets_open = twin_changesets_open;
     ops.tasks_after = twin_tasks_after;
     ops.load_changeset = twin_changeset;
     ops.changeset_find = twin_changeset_find;

@@ -289,33 +289,63 @@ static struct str removing_reason(struct turn *turn, int64_t id)
     return why;
 }
 
-/* archives_removing: a batch of tasks a turn. Executing tasks are cancelled and end when their executors report it; a
- * batch of nothing but those is the last. */
+/* Change sets of the target that this turn has made aren't in the store yet. */
+static bool target_grows(const struct turn *turn, int64_t lane)
+{
+    for (size_t i = 0; i < turn->slice->changesets.n; i++)
+        if (turn->slice->changesets.at[i]->row.lane == lane && turn->slice->changesets.at[i]->was == STATE_NONE)
+            return true;
+    return false;
+}
+
+/* Puts a batch of the tasks to an end. Returns how many; those that execute are told, and end when their executors
+ * report it. */
+static size_t tasks_stop(struct turn *turn, const int64_t *ids, size_t n, struct str reason)
+{
+    size_t stopped = 0;
+    for (size_t i = 0; i < n && stopped < turn->engine->batch; i++) {
+        struct node *node = slice_find(turn->slice, ids[i]);
+        if (!node || state_ended(node->row.state) || node->row.ending)
+            continue;
+        task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = reason });
+        stopped++;
+    }
+    return stopped;
+}
+
+/* One lane's batch; true: there may be more. One that executes hides others, a change set as often as it has paths: so
+ * it is asked for more until one is found that can be stopped. Rollbacks have no paths: they end when they would be
+ * granted. */
+static bool lane_removing(struct turn *turn, int64_t lane, struct str reason)
+{
+    struct store *store = turn->engine->store;
+    bool target = slice_lane(turn->slice, lane)->kind == LANE_TARGET, more = true;
+    size_t stopped = 0;
+    for (size_t ask = turn->engine->batch; more && !stopped; ask *= 2) {
+        int64_t *ids;
+        size_t n;
+        if (!turn_read(turn, (target ? store->ops->changesets_open : store->ops->tasks_open)(
+                                 store, turn->arena, lane, ask, &ids, &n, turn->err)))
+            return true;
+        stopped = tasks_stop(turn, ids, n, reason);
+        more = n == ask;
+    }
+    slice_settle(turn->slice);
+    return more || (target && target_grows(turn, lane));
+}
+
 void archives_removing(struct turn *turn)
 {
-    struct engine *engine = turn->engine;
-    size_t left = 0;
-    for (size_t i = 0; i < engine->backlog->removing.n && !turn->slice->failed; i++) {
-        int64_t *ids;
-        size_t n, stopped = 0;
-        struct str reason = removing_reason(turn, engine->backlog->removing.at[i]);
-        if (!reason.len)
-            continue;
-        if (!turn_read(turn, engine->store->ops->tasks_open(engine->store, turn->arena, engine->backlog->removing.at[i],
-                                 engine->batch, &ids, &n, turn->err)))
-            return;
-        for (size_t k = 0; k < n; k++) {
-            struct node *node = slice_find(turn->slice, ids[k]);
-            if (!node || state_ended(node->row.state) || node->row.ending)
-                continue;
-            task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = reason });
-            stopped++;
-        }
-        slice_settle(turn->slice);
-        if (n == engine->batch && stopped)
-            engine->backlog->removing.at[left++] = engine->backlog->removing.at[i];
+    struct backlog *backlog = turn->engine->backlog;
+    size_t left = 0, i = 0;
+    for (; i < backlog->removing.n && !turn->slice->failed; i++) {
+        int64_t lane = backlog->removing.at[i];
+        struct str reason = removing_reason(turn, lane);
+        if (reason.len && lane_removing(turn, lane, reason))
+            backlog->removing.at[left++] = lane;
     }
-    engine->backlog->removing.n = left;
+    if (!turn->slice->failed) /* else everything is read again */
+        backlog->removing.n = left;
 }
 
 bool command_archive_remove(struct turn *turn, struct command *command)

@@ -18,6 +18,10 @@ SELECT task FROM changeset WHERE (hash, tenant) >= ($2, $1) AND (hash, tenant) <
 -- A path's next row, one step along the primary key.
 SELECT @changeset_file_columns@ FROM changeset_file WHERE lane = $1 AND applied = $2 AND path = $3 AND rank > $4 ORDER BY rank LIMIT 1;
 
+-- name: changesets_open
+-- For the removal of an archive: along the primary key, so a change set comes once for each of its paths.
+SELECT task FROM changeset_file WHERE lane = $1 AND applied = 0 ORDER BY path, rank LIMIT $2;
+
 -- name: changeset_file_before
 SELECT @changeset_file_columns@ FROM changeset_file WHERE lane = $1 AND applied = $2 AND path = $3 AND rank < $4 ORDER BY rank DESC LIMIT 1;
 
