@@ -313,6 +313,7 @@
     X(FIELD, task, INTEGER, task, NONE) \
     X(FIELD, fence, TEXT, fence, NONE) \
     X(FIELD, signal, AS(WORD, "enum": ["TERM", "HUP", "KILL"]), signal, NONE) \
+    X(OPTIONAL, stop_ms, INTEGER, stop_ms > 0, stop_ms, SAYS("then KILL follows; else after the job's grace")) \
     X(OPTIONAL, reason, WORD, stale, "stale_fence", NONE)
 
 #define ANSWER_PollAnswer(X) \

@@ -75,7 +75,8 @@ static void poll_left(struct call *call)
     poll_closed(call);
 }
 
-RENDERER(cancel_render, CancelOrder, struct json *json, int64_t task, struct str fence, const char *signal, bool stale)
+RENDERER(cancel_render, CancelOrder, struct json *json, int64_t task, struct str fence, const char *signal,
+    int64_t stop_ms, bool stale)
 
 static void cancels_render(struct call *call, struct json *json)
 {
@@ -85,10 +86,10 @@ static void cancels_render(struct call *call, struct json *json)
     for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
         const struct cancel_order *cancel = &command->out.poll.cancels[i];
         cancel_render(json, cancel->fence.task, str_of(fence_seal(&call->api->fence_key, cancel->fence).z),
-            cancel->signal, cancel->stale);
+            cancel->signal, cancel->stop_ms, cancel->stale);
     }
     for (size_t i = 0; strays != NULL && i < strays->n; i++)
-        cancel_render(json, strays->items[i].task, strays->items[i].fence, "KILL", true);
+        cancel_render(json, strays->items[i].task, strays->items[i].fence, "KILL", 0, true);
     json_array_end(json);
 }
 

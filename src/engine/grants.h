@@ -10,9 +10,11 @@
 struct active_grant {
     struct attempt attempt;
     enum task_state ending;
-    bool named;                     /* a poll to this server has named it: the job has started */
-    bool unread;                    /* granted by another server: known from its event; its row is read when needed */
-    uint64_t look;                  /* the poll (polls.looks) that named it last */
+    bool named;    /* a poll to this server has named it: the job has started */
+    bool unread;   /* granted by another server: known from its event; its row is read when needed */
+    uint64_t look; /* the poll (polls.looks) that named it last */
+    int64_t lane;  /* of its task, and: is that a rollback? Read when it is asked; 0: it wasn't */
+    bool rollback;
     struct list_node executor_link; /* in its executor's list */
     struct heap_node deadline;
 };

@@ -9,6 +9,7 @@
 #include "core/rollback.h"
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
+#include "engine/grants.h"
 #include "engine/health.h"
 #include "engine/shared/shared.h"
 #include "engine/targets.h"
@@ -317,8 +318,42 @@ bool command_approve(struct turn *turn, struct command *command)
 
 /* --- starting --- */
 
+static bool is_running_rollback(struct turn *turn, int64_t task, int64_t lane)
+{
+    const struct node *node = slice_find(turn->slice, task);
+    return node && node->row.lane == lane && node->row.state == STATE_X && node->row.marks & MARK_ROLLBACK;
+}
+
+/* Of a target of which one change set runs: is that a rollback? Looks at the grants of executors that take change sets,
+ * and reads each grant's task once in its life. */
+static bool rollback_runs(struct turn *turn, int64_t lane)
+{
+    for (size_t i = 0; i < turn->attempt_list.n; i++)
+        if (turn->attempt_list.at[i]->is_new && is_running_rollback(turn, turn->attempt_list.at[i]->attempt.task, lane))
+            return true;
+    MAP_EACH (&turn->engine->cache->executors, e) {
+        const struct known_executor *known = e->value;
+        bool applies = known->row.kinds & 1U << KIND_APPLY;
+        for (struct list_node *at = applies ? known->active_grants.first : NULL; at; at = at->next) {
+            struct active_grant *live = CONTAINER_OF(at, struct active_grant, executor_link);
+            const struct node *node = live->lane ? NULL : slice_find(turn->slice, live->attempt.task);
+            if (node) {
+                live->lane = node->row.lane;
+                live->rollback = node->row.marks & MARK_ROLLBACK;
+            }
+            if (live->rollback && live->lane == lane && is_running_rollback(turn, live->attempt.task, lane))
+                return true;
+        }
+    }
+    return false;
+}
+
 bool target_is_free(struct turn *turn, struct node *node, const struct target *target)
 {
-    (void)target;
-    return slice_lane(turn->slice, node->row.lane)->counts[STATE_X] == 0;
+    int64_t running = slice_lane(turn->slice, node->row.lane)->counts[STATE_X];
+    if (running == 0)
+        return true;
+    if (!target->conf.independent || node->row.marks & MARK_ROLLBACK)
+        return false;
+    return running > 1 || !rollback_runs(turn, node->row.lane); /* a rollback runs alone */
 }

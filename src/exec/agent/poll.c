@@ -287,7 +287,8 @@ static void take_cancel(struct agent *agent, const json_t *cancel)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (str_eqz(kind_text(cancel, "signal"), signals[i].name))
             signo = signals[i].signo;
-    shim_handle_signal(handle, signo, handle->grace_ms, OUTCOME_none);
+    int64_t stop_ms = json_integer_value(json_object_get(cancel, "stop_ms"));
+    shim_handle_signal(handle, signo, stop_ms > 0 ? stop_ms : handle->grace_ms, OUTCOME_none);
 }
 
 static void each_member(

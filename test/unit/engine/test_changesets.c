@@ -10,12 +10,11 @@
 static struct rig rig;
 static int64_t labels; /* the label of the last change set; the next is later */
 
-static int set_up(void **state)
+static int set_up_with(size_t batch)
 {
-    (void)state;
     static char url[256], name[32];
     static int databases;
-    rig = (struct rig){ 0 };
+    rig = (struct rig){ .batch = batch };
     if (getenv("WEIR_TEST_POSTGRES")) {
         snprintf(name, sizeof name, "changesets%d", databases++);
         rig_database(name, url, sizeof url);
@@ -24,6 +23,18 @@ static int set_up(void **state)
     rig_open(&rig);
     labels = 1000000;
     return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return set_up_with(0);
+}
+
+static int set_up_small_batches(void **state)
+{
+    (void)state;
+    return set_up_with(3);
 }
 
 static int tear_down(void **state)
@@ -312,7 +323,205 @@ static void test_RQ34_approval(void **state)
     rig_order(&rig, CMD_CANCEL, c1);
     rig_one(&rig, approve);
     assert_int_equal(approve->err.code, ERR_already_ended);
+    /* where nobody may approve its own, the ticket that a submitter brings waits for somebody else, too */
+    int64_t c3 = submit("docs c3 EM files=c ticket=T-3");
+    submit("docs c4 BF files=d");
+    int64_t rb = submit("docs rb RB depends=c4");
+    assert_string_equal(rig_states(&rig, c3, 3), "SPS");
+    approve->in.approve.csid = STR("rb");
+    rig_one(&rig, approve);
+    assert_int_equal(approve->err.code, ERR_none);
+    assert_int_equal(rig_state(&rig, rb), 'P');
     (void)c2;
+}
+
+/* The limit of a rollback, and how long its running members have after HUP, are the site's, from the turn on in which
+ * they were changed. */
+static void test_rollback_limit_and_stop_are_the_sites(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    int64_t executor = applier("x", 1), c1 = submit("docs c1 DC files=a");
+    submit("docs c2 DC files=b depends=c1");
+    submit("docs c3 DC files=c depends=c2");
+    struct fence running = start(executor, c1);
+    site("changesets: {rollback_limit: 2, stop: 7s}\n");
+    int64_t first = submit("docs rb1 RB depends=c1");
+    assert_int_equal(rig_state(&rig, first), 'F');
+    assert_int_equal(rig_state(&rig, c1), 'X');
+    rig_restart(&rig); /* it is stored */
+    executor = applier("x", 1);
+    assert_int_equal(rig_state(&rig, submit("docs rb2 RB depends=c1")), 'F');
+    site("changesets: {rollback_limit: 3, stop: 7s}\n");
+    int64_t third = submit("docs rb3 RB depends=c1");
+    assert_int_equal(rig_state(&rig, third), 'S');
+    struct command *poll = rig_poll_command(&rig, executor, 0, -1, &running, 1);
+    rig_turn(&rig, &poll, 1);
+    assert_int_equal(poll->out.poll.n_cancels, 1);
+    assert_string_equal(poll->out.poll.cancels[0].signal, "HUP");
+    assert_int_equal(poll->out.poll.cancels[0].stop_ms, 7000);
+    assert_int_equal(end_as(running, -1, 1, ""), ERR_none);
+    assert_int_equal(rig_state(&rig, third), 'P');
+    /* a person's cancel leaves the executor its own time */
+    running = start(executor, third);
+    rig_order(&rig, CMD_CANCEL, third);
+    poll = rig_poll_command(&rig, executor, 0, -1, &running, 1);
+    rig_turn(&rig, &poll, 1);
+    assert_int_equal(poll->out.poll.n_cancels, 1);
+    assert_int_equal(poll->out.poll.cancels[0].stop_ms, 0);
+}
+
+static bool says(struct str text, const char *words)
+{
+    return strstr(str_dupz(&rig.arena, text), words) != NULL;
+}
+
+/* RQ25: `independent` lets several of a target run; a rollback still runs alone, also after a restart. */
+static void test_RQ25_independent(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    site("targets: {docs: {independent: true}}\n");
+    int64_t executor = applier("x", 9), c0 = submit("docs c0 DC files=z");
+    assert_int_equal(end_as(start(executor, c0), 0, -1, "1"), ERR_none);
+    int64_t c1 = submit("docs c1 DC files=a");
+    struct fence one = start(executor, c1);
+    int64_t c2 = submit("docs c2 DC files=b"), c3 = submit("docs c3 DC files=c"), c4 = submit("docs c4 DC files=a");
+    struct command *poll = rig_poll_command(&rig, executor, 8, -1, &one, 1);
+    rig_turn(&rig, &poll, 1);
+    assert_int_equal(poll->out.poll.n_grants, 2); /* c4 waits for c1, whose file it has */
+    assert_string_equal(rig_states(&rig, c1, 4), "XXXS");
+    struct fence run[] = { one, poll->out.poll.grants[0].fence, poll->out.poll.grants[1].fence };
+    /* a rollback waits until nothing runs, and what is pending waits behind it */
+    int64_t rb = submit("docs rb RB depends=c0"), c5 = submit("docs c5 DC files=e");
+    assert_int_equal(rig_state(&rig, rb), 'P');
+    for (size_t i = 0; i < 3; i++) {
+        poll = rig_poll_command(&rig, executor, 8, -1, &run[i], 3 - i);
+        rig_turn(&rig, &poll, 1);
+        assert_int_equal(poll->out.poll.n_grants, 0);
+        assert_int_equal(end_as(run[i], 0, -1, "2"), ERR_none);
+    }
+    assert_string_equal(rig_states(&rig, c1, 6), "DDDPPP");
+    poll = rig_poll(&rig, executor, 8);
+    assert_int_equal(poll->out.poll.n_grants, 1); /* alone, also in the turn in which it is granted */
+    assert_int_equal(poll->out.poll.grants[0].task.id, rb);
+    struct fence undo = poll->out.poll.grants[0].fence;
+    for (int i = 0; i < 2; i++) {
+        poll = rig_poll_command(&rig, executor, 8, -1, &undo, 1);
+        rig_turn(&rig, &poll, 1);
+        assert_int_equal(poll->out.poll.n_grants, 0);
+        rig_restart(&rig);
+        executor = applier("x", 9);
+    }
+    assert_int_equal(end_as(undo, 0, -1, "3"), ERR_none);
+    assert_int_equal(rig_poll(&rig, executor, 8)->out.poll.n_grants, 2);
+    assert_string_equal(rig_states(&rig, c1, 6), "DDDXDX");
+    (void)c2, (void)c3, (void)c4, (void)c5;
+}
+
+/* A target that is configured: what a grant says of it, and what the configuration can't say. */
+static void test_targets_of_the_configuration(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    struct command *bad = rig_one(
+        &rig, site_command("semaphores: {s: 3}\ntargets:\n  web: {archive: dogs}\n  lone:\n  docs: {archive: docs}\n"));
+    assert_int_equal(bad->err.code, ERR_invalid);
+    assert_int_equal(bad->err.n_items, 2);
+    assert_true(str_eqz(bad->err.items[0].path, "/targets/web") && str_eqz(bad->err.items[0].file, "weir.yaml"));
+    assert_int_equal(bad->err.items[0].line, 3);
+    assert_int_equal(bad->err.items[0].column, 18);
+    assert_true(says(bad->err.items[0].suggestion, "did you mean 'docs'?"));
+    assert_int_equal(bad->err.items[1].line, 4);
+    assert_true(says(bad->err.items[1].message, "needs an archive"));
+    archive_add("code");
+    bad = rig_one(&rig, site_command("targets: {code: {archive: docs}}\n"));
+    assert_int_equal(bad->err.code, ERR_invalid);
+    assert_true(says(bad->err.items[0].message, "the name of another archive"));
+    assert_int_equal(submit_refused("web c0 DC files=a"), ERR_invalid); /* nothing of it is in force */
+    site("targets: {web: {archive: docs, path: site/x, apply: [deploy, -q], timeout: 90s}}\n"
+         "changesets: {limits: {files: 12}}\n");
+    struct command *add = rig_new(&rig, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = STR("web");
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    assert_int_equal(rig_one(&rig, add)->err.code, ERR_name_taken);
+    int64_t executor = applier("x", 2), c1 = submit("web c1 DC files=a"), c2 = submit("docs c2 DC files=a");
+    assert_string_equal(rig_states(&rig, c1, 2), "PP"); /* targets of one archive have queues of their own */
+    struct command *poll = rig_poll(&rig, executor, 2);
+    assert_int_equal(poll->out.poll.n_grants, 2);
+    const struct grant_apply *apply = poll->out.poll.grants[0].apply;
+    assert_non_null(apply);
+    assert_true(str_eqz(apply->target, "web") && str_eqz(apply->csid, "c1") && str_eqz(apply->submitter, "uid:7"));
+    assert_true(str_eqz(apply->archive.name, "docs") && str_eqz(apply->archive.path, "site/x"));
+    assert_int_equal(apply->archive.kind, ARCHIVE_EXTERNAL);
+    assert_int_equal(apply->n_program, 2);
+    assert_true(str_eqz(apply->program[0], "deploy") && str_eqz(apply->program[1], "-q"));
+    assert_int_equal(apply->timeout_ms, 90000);
+    assert_int_equal(apply->limits.files, 12);
+    assert_int_equal(apply->limits.depth, 64);
+    apply = poll->out.poll.grants[1].apply;
+    assert_true(str_eqz(apply->target, "docs") && !apply->archive.path.len && !apply->n_program);
+    assert_int_equal(apply->timeout_ms, 0);
+    /* other threads are told the same */
+    struct conf_target told;
+    struct conf_changesets changesets;
+    engine_target(rig.engine, STR("web"), &rig.arena, &told);
+    assert_true(str_eqz(told.archive, "docs") && str_eqz(told.apply[1], "-q"));
+    engine_target(rig.engine, STR("other"), &rig.arena, &told);
+    assert_true(str_eqz(told.archive, "other") && !told.n_apply);
+    engine_changesets(rig.engine, &changesets);
+    assert_int_equal(changesets.limits.files, 12);
+    /* the key loses the target: what waits for it is told */
+    int64_t c3 = submit("web c3 DC files=b");
+    site("targets:\n");
+    assert_int_equal(rig_state(&rig, c3), 'A');
+    assert_true(says(rig_task(&rig, c3).reason, "there is no target 'web'"));
+    assert_int_equal(rig_task(&rig, c1).ending, STATE_A); /* it runs: HUP */
+    assert_int_equal(rig_state(&rig, c2), 'X');
+}
+
+/* An archive is removed while change sets of its targets wait: they are A, with the reason, a batch a turn, whatever
+ * they wait for; other targets aren't disturbed. What is in force can be applied again. */
+static void test_an_archive_is_removed_under_its_targets(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    archive_add("code");
+    site("targets: {web: {archive: docs}}\nchangesets: {approval: [EM]}\n");
+    int64_t executor = applier("x", 2), c1 = submit("docs c1 DC files=a");
+    struct fence running = start(executor, c1);
+    submit("docs c2 DC files=a");
+    submit("docs c3 DC files=b depends=c2");
+    submit("docs c4 EM files=c");
+    submit("web c5 DC files=a");
+    submit("docs rb RB depends=c2");
+    int64_t c6 = submit("code c6 DC files=a");
+    assert_string_equal(rig_states(&rig, c1, 7), "XSSSPPP");
+    struct command *removed = rig_new(&rig, CMD_ARCHIVE_REMOVE);
+    removed->in.archive.name = STR("docs");
+    assert_int_equal(rig_one(&rig, removed)->err.code, ERR_none);
+    rig_restart(&rig); /* the rest of them after a restart */
+    for (int i = 0; i < 6; i++)
+        rig_turn(&rig, NULL, 0);
+    assert_string_equal(rig_states(&rig, c1, 7), "XAAAAPP"); /* the rollback, when it would be granted */
+    executor = applier("x", 2);
+    struct command *poll = rig_poll_command(&rig, executor, 1, -1, &running, 1);
+    rig_turn(&rig, &poll, 1);
+    assert_int_equal(poll->out.poll.n_cancels, 1);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    assert_int_equal(poll->out.poll.grants[0].task.id, c6);
+    assert_string_equal(rig_states(&rig, c1, 7), "XAAAAAX");
+    assert_int_equal(end_as(running, -1, 1, "7"), ERR_none);
+    for (int64_t id = c1 + 1; id < c6; id++)
+        if (rig_state(&rig, id) != 'A' || !says(rig_task(&rig, id).reason, "archive was removed"))
+            fail_msg("%lld: %.*s", (long long)id, STR_ARG(rig_task(&rig, id).reason));
+    assert_int_equal(rig_state(&rig, c1), 'D'); /* it had committed */
+    assert_int_equal(submit_refused("docs c7 DC files=a"), ERR_invalid);
+    assert_int_equal(submit_refused("web c7 DC files=a"), ERR_invalid);
+    site("targets: {web: {archive: docs}}\n"); /* as it was: it isn't looked at */
+    assert_int_equal(rig_one(&rig, site_command("targets: {web: {archive: docs, path: a}}\n"))->err.code, ERR_invalid);
+    archive_add("docs");
+    assert_int_equal(rig_state(&rig, submit("web c8 DC files=a")), 'P');
 }
 
 /* RQ27: queued members are held and abandoned in the turn in which the rollback is done, running ones get HUP first,
@@ -435,6 +644,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_RQ8_dependencies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ17_the_same_content_is_the_same_change_set, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ34_approval, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_rollback_limit_and_stop_are_the_sites, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_RQ25_independent, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_targets_of_the_configuration, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_archive_is_removed_under_its_targets, set_up_small_batches, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_rollback, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_failed_rollback_lets_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ28_ends, set_up, tear_down),
