@@ -33,6 +33,7 @@ void tagger_init(struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES])
     *t = (struct tagger){ 0 };
     crypto_generichash(t->key, sizeof t->key, what, sizeof what, key, CHAIN_KEY_BYTES);
     buf_init(&t->packed, SIZE_MAX);
+    buf_init(&t->list, SIZE_MAX);
     buf_init(&t->rests, SIZE_MAX);
 }
 
@@ -41,6 +42,7 @@ void tagger_release(struct tagger *t)
     mem_free(t->cells);
     mem_free(t->rest_ends);
     buf_release(&t->packed);
+    buf_release(&t->list);
     buf_release(&t->rests);
     sodium_memzero(t->key, sizeof t->key);
 }
@@ -323,13 +325,14 @@ struct str tags_rest(const struct tagger *t, size_t i)
     return (struct str){ t->rests.ptr + start, t->rest_ends[i] - start };
 }
 
-void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES], const struct changes *c)
+struct str tags_pack(struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES], const struct changes *c)
 {
-    struct packing p = { .out = out, .t = t };
+    struct packing p = { .out = &t->list, .t = t };
     if (!t->packed.cap)
         tagger_init(t, key);
     rests_begin(t, c->tasks_new.n + c->tasks_changed.n);
-    buf_add_char(out, FORMAT);
+    buf_reset(&t->list);
+    buf_add_char(&t->list, FORMAT);
     names_tag(&p, c);
     specs_tag(&p, c);
     tags_task(&p, TAG_PUT, c->tasks_new.at, c->tasks_new.n);
@@ -350,6 +353,7 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
     site_tag(&p, c);
     archives_tag(&p, c);
     changesets_tag(&p, c);
+    return buf_str(&t->list);
 }
 
 /* Not executors: their rows are written with every beat, but the columns under their tag change only together with an

@@ -42,6 +42,7 @@ struct tagger { /* makes tags; the zero value: tagger_init is to come */
     uint8_t *cells;          /* of the row at hand: numbers as varints, texts with their length before them */
     size_t len, size, n_key; /* n_key: bytes of its key */
     struct buf packed;       /* a list on its way into a cell */
+    struct buf list;         /* what tags_pack made last */
     /* `rest` of the tasks that tags_pack has met, one behind the other: the store writes the same bytes */
     struct buf rests;
     size_t *rest_ends, n_rests, cap_rests;
@@ -56,9 +57,9 @@ void tag_key_end(struct tagger *t);
 uint64_t tag_of(const struct tagger *t);    /* never above TAG_MASK */
 uint64_t tag_id_of(const struct tagger *t); /* TAG_KEY_HASH: by the columns of the key */
 
-/* tags_pack: the column `tags` of the turn that writes these changes; never empty: a turn that has none in it was
- * written by a server that doesn't know of tags. t is begun if it isn't. */
-void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES], const struct changes *c);
+/* tags_pack: the column `tags` of the turn that writes these changes, until the next call; never empty: a turn without
+ * it was written by a server that doesn't know of tags. Calls tagger_init if that wasn't done. */
+struct str tags_pack(struct tagger *t, const uint8_t key[CHAIN_KEY_BYTES], const struct changes *c);
 /* tags_rest: `rest` of the i-th task of tasks_new, then tasks_changed, of the last tags_pack. */
 struct str tags_rest(const struct tagger *t, size_t i);
 #define TAGS_NONE STR("\x01") /* of a turn that writes no such row */

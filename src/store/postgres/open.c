@@ -213,7 +213,6 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
     snprintf(self->server, sizeof self->server, "%.*s", STR_ARG(config->server));
     instance_make(self);
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
-    buf_init(&self->tags, SIZE_MAX);
     bool ok = *self->data_dir != '\0';
     if (!ok)
         err_set(err, ERR_invalid,
@@ -242,7 +241,6 @@ void postgres_store_close(struct store *store)
     if (self->lock_fd >= 0)
         close(self->lock_fd);
     buf_release(&self->scratch);
-    buf_release(&self->tags);
     tagger_release(&self->tagger);
     prefetch_release(self);
     ctids_release(self);

@@ -97,7 +97,6 @@ struct postgres_store {
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
     struct tagger tagger;
-    struct buf tags; /* of the turn */
     struct prefetch_turn prefetch;
     struct prefetch_claim prefetch_claim;
     struct row_ctids ctids;

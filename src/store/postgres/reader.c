@@ -416,12 +416,12 @@ static bool changeset_views(struct reader *reader, struct arena *arena, const in
 }
 
 static const struct reader_ops ops = {
+    .shared = true,
     .close = close_reader,
     .present = read_present,
     .there = read_there,
     .limit = read_limit,
     .held_until = pg_held_until,
-    .shared = true,
     .again = read_again,
     .task = read_task,
     .walk = read_walk,

@@ -154,13 +154,13 @@ static void turn_queue(struct write *w, struct store_head *head)
     char text[32];
     int64_t first_seq = w->c->shared.narrow ? self->head.seq + 1 : w->c->history.first_seq;
     chain_link(self->key, self->head.hash, w->c->history.turn, first_seq, head->time, w->c->history.events,
-        buf_str(&self->tags), head->hash);
+        buf_str(&self->tagger.list), head->hash);
     arg_i64(&args, w->c->history.turn);
     arg_i64(&args, first_seq);
     arg_i64(&args, head->time);
     arg_bytes(&args, head->hash, sizeof head->hash);
     arg_text(&args, w->c->history.events);
-    arg_text(&args, buf_str(&self->tags));
+    arg_text(&args, buf_str(&self->tagger.list));
     pg_queue(&self->pg, SQL_turn_insert, &args);
     snprintf(text, sizeof text, "%lld", (long long)head->seq);
     arg_text(&hint, str_of(text));
@@ -248,8 +248,7 @@ static bool changes_queue(
     pg_clear(&self->pg);
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
-    buf_reset(&self->tags);
-    tags_pack(&self->tags, &self->tagger, self->key, c);
+    (void)tags_pack(&self->tagger, self->key, c);
     if (c->shared.narrow && !narrow_queue(&w, out_head, err))
         return false;
     write_rows(&w, c->shared.narrow ? WRITE_LAST : WRITE_WIDE);

@@ -380,14 +380,11 @@ static bool restored_hold(struct db *db, struct err *err)
     return db_run(db, SQL_restored_hold, err);
 }
 
-static struct str seals_tags(const struct buf *lost, const uint8_t key[CHAIN_KEY_BYTES], struct buf *out)
+static struct str seals_tags(const struct buf *lost, const uint8_t key[CHAIN_KEY_BYTES], struct tagger *tagger)
 {
-    struct tagger tagger = { 0 };
     struct changes c = { .log_seals_remove = {
                              .at = (struct log_name *)(void *)lost->ptr, .n = lost->len / sizeof(struct log_name) } };
-    tags_pack(out, &tagger, key, &c);
-    tagger_release(&tagger);
-    return buf_str(out);
+    return tags_pack(tagger, key, &c);
 }
 
 /* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store
@@ -405,12 +402,11 @@ static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], con
             reason + n, sizeof reason - n, "; %lld logs that were sealed aren't in it", (long long)facts->logs_missing);
     struct event events[] = { { .kind = EVENT_incarnation, .actor = STR(PAUSED_BY_RESTORE), .reason = str_of(reason) },
         { .kind = EVENT_pause, .actor = STR(PAUSED_BY_RESTORE), .subject = STR("all"), .reason = STR(HELD_REASON) } };
-    struct buf tags;
-    buf_init(&tags, SIZE_MAX);
+    struct tagger tagger = { 0 };
     bool ok = db_run(db, SQL_begin, err) &&
-              incarnation_events(db, key, events, facts->active ? 1 : 2, seals_tags(lost, key, &tags), err) &&
+              incarnation_events(db, key, events, facts->active ? 1 : 2, seals_tags(lost, key, &tagger), err) &&
               (facts->active || restored_hold(db, err));
-    buf_release(&tags);
+    tagger_release(&tagger);
     if (!ok)
         return false;
     bind_text(db->stmts[SQL_meta_delete], 1, WITHOUT_NAME);

@@ -75,7 +75,6 @@ struct store *sqlite_store_open(const struct store_config *config, const char *d
     self->port.exclusive = true; /* DIR/lock */
     self->lock_fd = -1;
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
-    buf_init(&self->tags, SIZE_MAX);
     const char *data_dir = config->data_dir ? config->data_dir : dir;
     bool ok = sodium_init() >= 0 && path_join(self->path, dir, "weir.db", err);
     if (ok && config->create)
@@ -102,7 +101,6 @@ void sqlite_store_close(struct store *store)
     if (self->lock_fd >= 0)
         close(self->lock_fd);
     buf_release(&self->scratch);
-    buf_release(&self->tags);
     tagger_release(&self->tagger);
     sodium_memzero(self->key, sizeof self->key);
     mem_free(self);

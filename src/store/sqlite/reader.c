@@ -181,6 +181,24 @@ static bool read_walk(
 
 /* --- change sets --- */
 
+static bool changeset_views(struct reader *reader, struct arena *arena, const int64_t *tasks, size_t n,
+    struct changeset_view **out, size_t *out_n, struct err *err)
+{
+    struct query q;
+    *out = ARENA_ARRAY(arena, struct changeset_view, n);
+    for (*out_n = 0; *out_n < n; (*out_n)++) {
+        if (!ASK(&q, &reader->sql, SQL_changeset_views, err, NUM(tasks[*out_n])))
+            return false;
+        enum query_step step = query_next(&q, err);
+        if (step == QUERY_DONE)
+            return damage_set(err, "change set %lld is listed but has no row", (long long)tasks[*out_n]);
+        if (step == QUERY_ERROR || !row_changeset_view(&q, arena, &(*out)[*out_n], err))
+            return false;
+        q.ops->end(&q);
+    }
+    return true;
+}
+
 /* The cells behind the task's number. */
 static bool changeset_fits(const struct changeset_filter *f, struct query *q)
 {
@@ -209,24 +227,6 @@ static bool changesets_walk(struct reader *reader, struct arena *arena, const st
     }
     q.ops->end(&q);
     return step != QUERY_ERROR;
-}
-
-static bool changeset_views(struct reader *reader, struct arena *arena, const int64_t *tasks, size_t n,
-    struct changeset_view **out, size_t *out_n, struct err *err)
-{
-    struct query q;
-    *out = ARENA_ARRAY(arena, struct changeset_view, n);
-    for (*out_n = 0; *out_n < n; (*out_n)++) {
-        if (!ASK(&q, &reader->sql, SQL_changeset_views, err, NUM(tasks[*out_n])))
-            return false;
-        enum query_step step = query_next(&q, err);
-        if (step == QUERY_DONE)
-            return damage_set(err, "change set %lld is listed but has no row", (long long)tasks[*out_n]);
-        if (step == QUERY_ERROR || !row_changeset_view(&q, arena, &(*out)[*out_n], err))
-            return false;
-        q.ops->end(&q);
-    }
-    return true;
 }
 
 static const struct reader_ops ops = {

@@ -23,7 +23,6 @@ struct sqlite_store {
     struct buf scratch;     /* lists on their way into a column */
     struct str rest;        /* of the task that is written next */
     struct tagger tagger;
-    struct buf tags; /* of the turn */
 };
 
 static inline struct sqlite_store *sqlite_of(struct store *store)

@@ -296,7 +296,7 @@ static bool history_write(
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
     if (c->history.events.len &&
         !turn_write(&self->db, self->key, self->head.hash, c->history.turn, c->history.first_seq, c->history.time,
-            c->history.events, buf_str(&self->tags), out_head->hash, err))
+            c->history.events, buf_str(&self->tagger.list), out_head->hash, err))
         return false;
     bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !row_head_same(out_head, &self->head);
     out_head->commit = self->head.commit + any;
@@ -324,8 +324,7 @@ static bool changes_write(
     if (io_error)
         return err_set(err, ERR_outcome_unknown,
             "a checkpoint met an I/O error (SQLite %d): the disk isn't trusted any more", io_error);
-    buf_reset(&self->tags);
-    tags_pack(&self->tags, &self->tagger, self->key, c);
+    (void)tags_pack(&self->tagger, self->key, c);
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
         if (!writes[i](self, c, err))
             return false;
