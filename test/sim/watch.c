@@ -652,6 +652,14 @@ static const struct hold *hold_in(const struct hold *holds, size_t n, enum hold_
     return NULL;
 }
 
+/* Was the slot taken in this turn? Also by a task that had it, gave it back (a cancel) and came again (a retry). */
+static bool taken_now(const struct world *w, const struct hold *hold)
+{
+    const struct memstore *m = w->store;
+    return hold->kind == HOLD_held && (!hold_in(w->holds_before, w->n_holds_before, HOLD_held, hold->key, hold->task) ||
+                                          store_task(w, hold->task)->ready == m->turns[m->n_turns - 1].time);
+}
+
 /* Nobody who comes now gets a slot past somebody who waited for it already with at least its priority, and waits on. */
 static void check_overtaking(struct world *w)
 {
@@ -666,8 +674,7 @@ static void check_overtaking(struct world *w)
             continue;
         size_t came = 0; /* with another one in the turn, of a larger priority, a place that was kept may be gone */
         for (size_t k = 0; k < m->n_holds; k++)
-            came += m->holds[k].kind == HOLD_held && m->holds[k].key == got->key &&
-                    !hold_in(w->holds_before, w->n_holds_before, HOLD_held, got->key, m->holds[k].task);
+            came += m->holds[k].key == got->key && taken_now(w, &m->holds[k]);
         for (size_t k = 0; k < w->n_holds_before && came == 1; k++) {
             const struct hold *was = &w->holds_before[k];
             if (was->kind != HOLD_slot || was->key != got->key)
