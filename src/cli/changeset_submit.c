@@ -280,9 +280,11 @@ static int check_print(struct session *s, const json_t *answer)
         json_array_foreach (conflicts, i, one)
             printf("conflict   %s\n",
                 term_safe_z(&s->arena, json_is_string(one) ? json_string_value(one) : field_z(one, "message")));
-        if (json_array_size(conflicts) == 0)
-            session_note(s, "%s; nothing was stored",
-                conflicts ? "nothing is in the way" : "this server doesn't look for conflicts");
+        if (!json_is_true(json_object_get(answer, "looked")))
+            session_note(s, "conflicts weren't looked for: %s",
+                *field_z(answer, "unlooked") ? field_z(answer, "unlooked") : "the target has no repository here");
+        else if (json_array_size(conflicts) == 0)
+            session_note(s, "nothing is in the way; nothing was stored");
     }
     return json_array_size(conflicts) > 0 ? 1 : 0;
 }

@@ -19,6 +19,8 @@ static void refresh_soon(struct changeset_wait *w)
 static bool is_near(const struct changeset_wait *w, const json_t *event)
 {
     const char *key = field_z(event, "key"), *target = field_z(w->document, "target");
+    if (!*target) /* a task's document */
+        target = field_z(json_object_get(w->document, "key"), "target");
     size_t len = strlen(target);
     return field_i64(event, "task", 0) == w->task || (strncmp(key, target, len) == 0 && key[len] == ':');
 }
@@ -60,7 +62,10 @@ static void progress_say(struct changeset_wait *w)
 /* changeset_read: how it stands; false: the server doesn't say, ask again later. */
 static bool changeset_read(struct changeset_wait *w)
 {
-    json_t *document = session_look(w->session, changeset_path(w->session, w->csid, ""));
+    struct session *s = w->session;
+    json_t *document = session_look(s, changeset_path(s, w->csid, ""));
+    if (!document && s->err.code == ERR_not_found) /* a server that tells of its task alone: no position then */
+        document = session_look(s, session_task_path(s, i64_format(w->task).z, ""));
     w->refreshed = clock_boot_ms();
     if (!document)
         return false;

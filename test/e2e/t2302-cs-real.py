@@ -55,6 +55,16 @@ ok(second and second != first, 'other content: another one', second)
 done = weir('cs', 'check', '--target', 'docs', '--type', 'DC', '-m', 'other', 'a', cwd=TMP / 'svn')
 ok(f'precursor  {second}' in done.out, 'check shows what it would wait for', done.out, done.err)
 
+# -- conflicts: what others committed since
+sh('svn co -q "file://$PWD/repo" other; cd other; echo theirs >>a; svn commit -qm theirs')
+done = weir('cs', 'check', '--target', 'docs', '--type', 'DC', 'a', cwd=TMP / 'svn')
+ok(done.code == 1 and 'conflict   a' in done.out, 'check: a line that somebody else changed since is a conflict, exit 1', done.code, done.out, done.err)
+done = weir('cs', 'check', '--target', 'docs', '--type', 'DC', '--overwrite', 'a', cwd=TMP / 'svn')
+ok(done.code == 0 and 'conflict' not in done.out, '... but not with --overwrite', done.code, done.out, done.err)
+sh('git clone -q bare.git git2; cd git2; echo theirs >>a; git commit -qam theirs; git push -q origin main')
+done = weir('cs', 'check', '--target', 'site', '--type', 'DC', 'a', cwd=TMP / 'git')
+ok(done.code == 1 and 'conflict   a' in done.out, 'git: the same', done.code, done.out, done.err)
+
 # -- refused: each fault a line, exit 65, nothing left behind
 before = s.get('/v1/tasks').json['tasks'][0]['id']
 done = weir('cs', 'submit', '--target', 'nowhere', '--type', 'DC', cwd=TMP / 'svn')
@@ -69,6 +79,16 @@ sh('mkdir -p t/lroot; printf "##movetype\\nDC\\n##target\\ndocs\\n##files\\na\\n
 done = weir('cs', 'submit', '--tarball', 'bad.tar')
 ok(done.code == 65 and 'b: 7:1: ' in done.err, 'a file that meta lists and the tarball lacks: its name on a line', done.code, done.err)
 same(s.get('/v1/tasks').json['tasks'][0]['id'], before, 'nothing was left behind')
+
+# -- --wait: until its end, which is somebody's cancel here
+sh('echo waited >w; svn add -q w', TMP / 'svn')
+waiting = subprocess.Popen([WEIR, 'cs', 'submit', '--server', s.socket, '--target', 'docs', '--type', 'DC', '--wait', 'w'], cwd=TMP / 'svn', env=ENV, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+third = waiting.stdout.readline().decode().strip()
+ok(third.startswith('c'), '--wait: the CSID comes at once', third)
+same(weir('cancel', third, '--reason', 'not that one').code, 0, 'it is cancelled meanwhile')
+rest, err = (text.decode() for text in waiting.communicate(timeout=60))
+same((waiting.returncode, rest), (1, ''), 'the wait ends: exit 1, only the CSID on stdout')
+ok(f'{third}  T terminated' in err and 'not that one' in err, '... with how it ended and why on stderr', err)
 
 # -- a CSID wherever a key does
 for command in (['show'], ['why'], ['history'], ['graph']):
