@@ -18,8 +18,9 @@
 
 #define NOW_NS (int64_t)1700000000123456789
 #define NOW_TAI "400000006553f10a075bcd15"
-#define META "##movetype\nBF\n##target\ndocs\n##files\na\nd/b\n##removed\nold\n##dependencies\nc-1\nc-2\n##message\nWhy\n" \
-             "##base\n7\n##approval\nT-1\n##precursors\nc-3\n"
+#define META \
+    "##movetype\nBF\n##target\ndocs\n##files\na\nd/b\n##removed\nold\n##dependencies\nc-1\nc-2\n" \
+    "##message\nWhy\n##base\n7\n##approval\nT-1\n##precursors\nc-3\n"
 
 static const char *program;
 static const struct changeset_limits limits = {
