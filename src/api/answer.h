@@ -428,6 +428,12 @@
     X(OPTIONAL, spool, AS(WORD, "enum": ["stopped"]), spool_stopped, "stopped", \
         SAYS("the directories of change sets don't follow the queue now; the server's log says why"))
 
+#define ANSWER_SpoolScanned(X) \
+    X(FIELD, accepted, INTEGER, counts->accepted, SAYS("entries that are change sets now")) \
+    X(FIELD, known, INTEGER, counts->known, SAYS("whose content was submitted before: removed")) \
+    X(FIELD, corrupt, INTEGER, counts->corrupt, SAYS("moved to corrupt/, each with its reason")) \
+    X(FIELD, waiting, INTEGER, counts->waiting, SAYS("whose tarball or dependency isn't there, for at most 10 s"))
+
 #define ANSWER_Lane(X) \
     X(FIELD, name, TEXT, lane->id == 0 ? STR("all") : target_name(lane->name), NONE) \
     X(FIELD, kind, AS(WORD, "enum": ["queue", "archive", "target", "all"]), lane_kind_word(lane), NONE) \
@@ -654,6 +660,7 @@
     NESTED(Coordination, NONE) \
     SHARED(NodeList, NONE) \
     SHARED(Health, NONE) \
+    SHARED(SpoolScanned, NONE) \
     SHARED(Lane, NONE) \
     SHARED(LaneList, NONE) \
     SHARED(Token, NONE) \

@@ -95,6 +95,8 @@ static void assembly_drain(struct assembly *parts, int64_t flush_ms)
     api_closing(parts->api);
     if (parts->watch)
         watch_closing(parts->watch);
+    if (parts->spool)
+        spool_closing(parts->spool);
     engine_stop(parts->engine);
     int64_t until = clock_boot_ms() + flush_ms;
     do

@@ -52,13 +52,11 @@ static void changes_look(struct spool *spool, struct pace *pace)
 }
 
 /* Polled: events of the queue, changes by hand, and the FIFOs whose stages are the engine's, which needs no pull. */
-enum { POLL_WAKE, POLL_CHANGES, POLL_QUEUE, POLL_EXEC, POLL_PREQUEUE, POLL_COUNT };
+enum { POLL_WAKE, POLL_CHANGES, POLL_QUEUE, POLL_EXEC, POLL_COUNT };
 
 static void woken(struct spool *spool, const struct pollfd *polls, struct pace *pace)
 {
-    static const enum spool_daemon daemons[POLL_COUNT] = {
-        [POLL_QUEUE] = DAEMON_QUEUE, [POLL_EXEC] = DAEMON_EXEC, [POLL_PREQUEUE] = DAEMON_PREQUEUE
-    };
+    static const enum spool_daemon daemons[POLL_COUNT] = { [POLL_QUEUE] = DAEMON_QUEUE, [POLL_EXEC] = DAEMON_EXEC };
     uint64_t n;
     if (polls[POLL_WAKE].revents & POLLIN && read(spool->projection.wake_fd, &n, sizeof n) > 0) {
         atomic_store(&spool->projection.woken, false);
@@ -77,8 +75,7 @@ static void *projection_main(void *owner)
     struct pollfd polls[POLL_COUNT] = { [POLL_WAKE] = { .fd = spool->projection.wake_fd, .events = POLLIN },
         [POLL_CHANGES] = { .fd = spool->projection.changes.fd, .events = POLLIN },
         [POLL_QUEUE] = { .fd = spool->control.fifo_fds[DAEMON_QUEUE], .events = POLLIN },
-        [POLL_EXEC] = { .fd = spool->control.fifo_fds[DAEMON_EXEC], .events = POLLIN },
-        [POLL_PREQUEUE] = { .fd = spool->control.fifo_fds[DAEMON_PREQUEUE], .events = POLLIN } };
+        [POLL_EXEC] = { .fd = spool->control.fifo_fds[DAEMON_EXEC], .events = POLLIN } };
     struct pace pace = { .due = true };
     while (!atomic_load(&spool->stop)) {
         int64_t wait = pace.due ? pace.next - clock_boot_ms() : -1;

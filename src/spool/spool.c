@@ -54,6 +54,7 @@ static bool target_exists(struct spool *spool, bool *out, struct err *err)
 static void parts_close(struct spool *spool)
 {
     atomic_store(&spool->stop, true);
+    pulls_end(spool);
     projection_end(spool);
     control_close(&spool->control, &spool->folders);
     folders_close(&spool->folders);
@@ -67,10 +68,11 @@ static bool parts_open(struct spool *spool, struct err *err)
         (long)getpid());
     atomic_store(&spool->stop, false);
     spool->projection = (struct projection){ .wake_fd = -1, .changes.fd = -1 };
+    spool->pulls = (struct pulls){ .wake_fd = -1, .inotify_fd = -1 };
     control_none(&spool->control);
     bool good = folders_open(&spool->folders, spool->config.base, err) &&
                 control_open(&spool->control, &spool->folders, str_of(owner), err) && tmp_clear(&spool->folders, err) &&
-                projection_start(spool, err);
+                projection_start(spool, err) && pulls_start(spool, err);
     if (!good)
         parts_close(spool);
     spool->is_open = good;
@@ -87,6 +89,12 @@ struct spool *spool_open(const struct spool_config *config, struct err *err)
         return spool;
     spool_close(spool);
     return NULL;
+}
+
+void spool_closing(struct spool *spool)
+{
+    if (spool->is_open)
+        errands_closing(&spool->pulls.errands);
 }
 
 void spool_close(struct spool *spool)

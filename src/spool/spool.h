@@ -11,6 +11,7 @@
 #define WEIR_SPOOL_SPOOL_H
 
 #include "base/err.h"
+#include "base/list.h"
 #include "io/loop.h"
 
 struct blobs;
@@ -30,10 +31,28 @@ struct spool_config {
 /* spool_open: ERR_conflict: another process owns BASE; the text names it. spool_close: waits for its threads, and
  * removes the PID files. */
 struct spool *spool_open(const struct spool_config *config, struct err *err);
-void spool_close(struct spool *spool);
+void spool_closing(struct spool *spool); /* before engine_stop: nothing more is submitted */
+void spool_close(struct spool *spool);   /* after it, before engine_free */
 
 void spool_on_commit(struct spool *spool);     /* there are new events */
 void spool_archive_added(struct spool *spool); /* it may be the first target */
+
+struct spool_counts { /* of the entries of prequeue/ */
+    int64_t accepted, known, corrupt, waiting;
+};
+
+/* spool_scan: prequeue/ is scanned from now on; `done` is called on the loop's thread when each entry that lay there is
+ * accepted, known, in corrupt/, or waits for its tarball or a dependency; with err.code set when that isn't possible.
+ * false: err: this server has no spool now; nothing is called. spool_scan_cancel: nothing is called any more. */
+struct spool_scan {
+    struct list_node node; /* private */
+    void (*done)(struct spool_scan *scan);
+    void *owner;
+    struct spool_counts counts; /* out */
+    struct err err;
+};
+bool spool_scan(struct spool *spool, struct spool_scan *scan, struct err *err);
+void spool_scan_cancel(struct spool *spool, struct spool_scan *scan);
 
 enum { SPOOL_TEXT_MAX = 480 };
 /* spool_trouble: why the spool doesn't follow the queue now; false: it does. Any thread. */

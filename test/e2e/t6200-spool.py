@@ -35,7 +35,7 @@ ok(until(lambda: (BASE / 'ctrl/exec.pid').exists()), 'RQ13 the spool is made wit
 same(sorted(os.listdir(BASE)), NAMES, 'RQ13 the twelve directories and corrupt/')
 same({stat.S_IMODE((BASE / n).stat().st_mode) for n in [*NAMES, '']}, {0o700}, 'for the owner alone')
 same([(BASE / 'ctrl' / n).read_text() for n in PIDS], [f'{s.process.pid}\n'] * 3, 'RQ16 three PID files, a number and a newline')
-same(threads(s), before + 1, 'one thread more')
+same(threads(s), before + 2, 'two threads more')
 
 # -- R22: one owner of a BASE
 other = House('second', slots=0, env=dict(WEIR_CHANGESETS_BASE=str(TMP / 'base2')))
