@@ -13,6 +13,7 @@
  * A retry works the other way round: tasks that had ended because of the retried task return, a batch a turn, and so do
  * those that had ended because of them. How far this went is stored too (HOLD_returning); the retried task itself goes
  * on meanwhile, so the hold may be of a task in any state. */
+#include "core/hold.h"
 #include "engine/archives.h"
 #include "engine/shared/shared.h"
 #include "engine/waiters.h"
@@ -140,6 +141,37 @@ void heirs_finish(struct turn *turn, const struct node *node)
         }
         if (told)
             slice_settle(slice);
+    }
+}
+
+/* A change set has a smaller place on its paths than what depends on it, and a retry gives it a place behind all. Those
+ * that haven't been informed of its end yet would stay before it and wait for it, so all are informed first: then they
+ * have failed with it, and come back with it. So for each of those that fail so. */
+void dependents_finish(struct turn *turn, struct node *node)
+{
+    struct slice *slice = turn->slice;
+    bool told = node->row.marks & MARK_CHANGESET;
+    while (told && !slice->failed) {
+        struct walk walk = slice_walk(slice, node);
+        told = false;
+        for (size_t at = 0; at < walk.n; at++) {
+            size_t n;
+            const struct edge *outs = slice_outs_others(slice, walk.list[at], EDGE_AFTER, &n);
+            for (size_t i = 0; i < n; i++) {
+                struct node *waiter = outs[i].kind == EDGE_DEPENDS ? slice_find(slice, outs[i].waiter) : NULL;
+                if (waiter && waiter->row.marks & MARK_CHANGESET && state_ended(waiter->row.state))
+                    slice_walk_add(&walk, waiter);
+            }
+        }
+        for (size_t at = 0; at < walk.n; at++) {
+            if (!hold_has(walk.list[at], HOLD_telling))
+                continue;
+            if (turn->narrow.is)
+                turn_widen(turn);
+            task_tell_all(slice, walk.list[at]);
+            told = true;
+        }
+        slice_settle(slice);
     }
 }
 

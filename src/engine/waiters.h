@@ -72,6 +72,7 @@ void holds_expect(struct turn *turn, const struct hold *holds, size_t n);
 size_t tells_more(const struct engine *engine); /* edges that a turn may go along for each finish, besides a batch */
 /* before a retry: nothing that it meets is half handed on */
 void heirs_finish(struct turn *turn, const struct node *node);
+void dependents_finish(struct turn *turn, struct node *node);
 void tells_run(struct turn *turn);    /* goes on where turns before have stopped */
 void tells_follow(struct turn *turn); /* after the commit */
 

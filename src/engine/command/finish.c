@@ -24,6 +24,7 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
     if (node->row.state == STATE_F) {
         size_t from = turn->slice->restaged.n;
         heirs_finish(turn, node);
+        dependents_finish(turn, node);
         circles_cut(turn->slice, node);
         task_restage(turn->slice, node, &why);
         locks_again(turn, from, node);

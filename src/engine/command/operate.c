@@ -70,6 +70,7 @@ bool command_retry(struct turn *turn, struct command *command)
             "commit a correction, and its revision brings the tasks",
             (long long)node->row.rev);
     heirs_finish(turn, node);
+    dependents_finish(turn, node);
     if (turn->slice->failed)
         return true;
     struct node *pred = failed_dependency(turn, node);

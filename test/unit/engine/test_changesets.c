@@ -635,6 +635,31 @@ static void test_RQ28_ends(void **state)
     assert_int_equal(rig_state(&rig, c4), 'A');
 }
 
+/* RQ22: what depends on a change set stands behind it on every path, also when that is retried before everybody was
+ * informed of its end: they would wait for each other. */
+static void test_RQ22_a_retry_before_all_know_of_the_end(void **state)
+{
+    (void)state;
+    rig_close(&rig);
+    rig.batch = 1;
+    rig_open(&rig);
+    archive_add("docs");
+    int64_t c1 = submit("docs c1 DC files=a"), c2 = submit("docs c2 DC files=b depends=c1"),
+            c3 = submit("docs c3 DC files=c depends=c1"), c4 = submit("docs c4 DC files=d depends=c3"),
+            last = submit("docs last DC files=a,b,c,d");
+    struct command *orders[] = { rig_new(&rig, CMD_CANCEL), rig_new(&rig, CMD_RETRY) };
+    orders[0]->in.task.task = orders[1]->in.task.task = c1;
+    rig_turn(&rig, orders, 2);
+    assert_int_equal(orders[1]->err.code, ERR_none);
+    for (int i = 0; i < 12; i++)
+        rig_turn(&rig, NULL, 0);
+    assert_string_equal(rig_states(&rig, c1, 5), "SSSSP"); /* all of them come behind the last one now */
+    int64_t executor = applier("x", 4), order[] = { last, c1, c2, c3, c4 };
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(end_as(start(executor, order[i]), 0, -1, "7"), ERR_none);
+    assert_string_equal(rig_states(&rig, c1, 5), "DDDDD");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -650,6 +675,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_archive_is_removed_under_its_targets, set_up_small_batches, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_rollback, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_failed_rollback_lets_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_RQ22_a_retry_before_all_know_of_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ28_ends, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
