@@ -207,7 +207,7 @@ static void place_again(struct slice *slice, struct node *node)
         return;
     row->rank = slice->rows->rank(slice->rows->owner);
     node->row.vt = row->tai;
-    node->row.marks &= ~(unsigned)MARK_FIXED;
+    node->row.marks &= ~(unsigned)(MARK_FIXED | MARK_BEGUN);
     changeset_place(slice, node);
     rollback_join(slice, node);
 }

@@ -195,7 +195,7 @@ struct wall_known { /* what is known of the wall clock (core/wall.h) */
 };
 
 /* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT, MARK_PROMOTED,
- * MARK_UNAPPROVED and MARK_FIXED are taken back. */
+ * MARK_UNAPPROVED, MARK_FIXED and MARK_BEGUN are taken back. */
 enum task_mark {
     MARK_CANCELS = 1,        /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2,        /* a finish brought outputs */
@@ -210,6 +210,7 @@ enum task_mark {
     MARK_ROLLBACK = 1024,    /* beside MARK_CHANGESET: of move type RB */
     MARK_UNAPPROVED = 2048,  /* it needs a ticket, and has none so far */
     MARK_FIXED = 4096,       /* of a rollback: its members have their rows (core/rollback.h) */
+    MARK_BEGUN = 8192,       /* of a rollback: an attempt may have undone them, so none is added any more */
     MARKS_PRUNED_SHIFT = 16, /* above: the grant up to which its logs were removed, also of a task that went on since */
     MARKS_PRUNED_MAX = 0xffff,
 };

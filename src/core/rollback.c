@@ -39,7 +39,8 @@ static void overlapping_add(struct walk *walk, struct node *node, size_t most)
         }
 }
 
-struct node **rollback_closure(struct slice *slice, struct node *rollback, size_t most, size_t *out_n)
+/* What the rollback names. */
+static struct walk named_walk(struct slice *slice, struct node *rollback)
 {
     struct walk walk = { .slice = slice, .visit = ++slice->visits };
     const struct changeset *row = changeset_of(slice, rollback);
@@ -48,14 +49,26 @@ struct node **rollback_closure(struct slice *slice, struct node *rollback, size_
         if (named)
             slice_walk_add(&walk, named);
     }
-    for (size_t at = 0; at < walk.n && walk.n <= most && !slice->failed; at++) {
-        struct node *member = walk.list[at];
+    return walk;
+}
+
+static void walk_close(struct walk *walk, size_t most, bool overlapping)
+{
+    for (size_t at = 0; at < walk->n && walk->n <= most && !walk->slice->failed; at++) {
+        struct node *member = walk->list[at];
         if (member->row.marks & MARK_ROLLBACK)
             continue; /* what it lists isn't a dependency */
-        dependents_add(&walk, member);
-        if (row->overlapping)
-            overlapping_add(&walk, member, most);
+        dependents_add(walk, member);
+        if (overlapping)
+            overlapping_add(walk, member, most);
     }
+}
+
+struct node **rollback_closure(struct slice *slice, struct node *rollback, size_t most, size_t *out_n)
+{
+    struct walk walk = named_walk(slice, rollback);
+    const struct changeset *row = changeset_of(slice, rollback);
+    walk_close(&walk, most, row && row->overlapping);
     *out_n = walk.n;
     return walk.list;
 }
@@ -297,6 +310,25 @@ void rollback_ended(struct slice *slice, struct node *rollback)
         else
             task_consider(slice, waiting[i]);
     }
+}
+
+/* Another rollback may have restored one of them, or a person retried one, since the members were fixed. What has come
+ * behind a member on a path since is none. A later attempt undoes what the first one did: that may have committed. */
+void rollback_start(struct slice *slice, struct node *rollback)
+{
+    size_t n;
+    struct hold *holds;
+    if (rollback->row.marks & MARK_BEGUN)
+        return;
+    rollback->row.marks |= MARK_BEGUN;
+    struct node **members = members_of(slice, rollback, &holds, &n);
+    struct walk walk = named_walk(slice, rollback);
+    for (size_t i = 0; i < n; i++)
+        if (members[i])
+            slice_walk_add(&walk, members[i]);
+    walk_close(&walk, SIZE_MAX, false);
+    for (size_t i = 0; i < walk.n && !slice->failed; i++)
+        member_add(slice, rollback, walk.list[i]);
 }
 
 static int newest_first(const void *a, const void *b)

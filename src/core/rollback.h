@@ -4,8 +4,8 @@
  * fixed in the turn in which the rollback is ready. From then on each member has a row (HOLD_rollback, its key is the
  * rollback's task), whose rank says what is to be done with it. A member that waits stays staged, one that runs is
  * stopped and stays staged then, one that is applied is undone by the rollback's commit. The rollback starts when no
- * member runs. Its end takes the rows away: if it is done, the waiting members are abandoned and the applied ones are
- * marked; else all go on. */
+ * member runs; then its members are looked up once more. Its end takes the rows away: if it is done, the waiting
+ * members are abandoned and the applied ones are marked; else all go on. */
 #ifndef WEIR_CORE_ROLLBACK_H
 #define WEIR_CORE_ROLLBACK_H
 
@@ -31,6 +31,10 @@ void rollback_join(struct slice *slice, struct node *node);
  * was goes on. */
 void rollback_moved(struct slice *slice, struct node *node);
 void rollback_ended(struct slice *slice, struct node *rollback);
+
+/* rollback_start: it is granted, and nothing else of its target runs: what has become a member since they were fixed is
+ * added. Only its first attempt does so. */
+void rollback_start(struct slice *slice, struct node *rollback);
 
 /* rollback_undoes: the applied members that nothing has taken back so far, newest first: what the commit undoes. */
 struct node **rollback_undoes(struct slice *slice, struct node *rollback, size_t *out_n);

@@ -139,6 +139,8 @@ void grant_make(struct turn *turn, struct known_executor *known, struct command 
     if (row->vt > turn->slice->v_now && !(row->marks & MARK_CHANGESET)) /* of a change set it is its label */
         turn->slice->v_now = row->vt;
     row->unique = (struct str){ 0 }; /* it has started: its key is free for another task */
+    if (row->marks & MARK_ROLLBACK)
+        rollback_start(turn->slice, node);
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
     struct attempt attempt = { .task = row->id,
         .number = row->attempts,

@@ -273,7 +273,7 @@ static void turn_end(struct world *w)
 
 struct cs {
     char state;
-    bool rollback, unapproved, fixed, overlapping;
+    bool rollback, unapproved, fixed, overlapping, begun;
     int prio;
     int64_t tai, rank;
     unsigned files;            /* a bit a path */
@@ -454,7 +454,7 @@ static void o_over(struct oracle *o, int i, char to)
 struct shapes {
     size_t overlaps, failed_by_dependency, inherited, held, stopped, stopped_applied, too_large, rolled_back, abandoned,
         undone_again, joined, retried, retried_along, unapproved, tie, precursor_brought, overlapping, rb_failed,
-        starts;
+        starts, late_member;
 };
 
 struct history {
@@ -624,6 +624,29 @@ static void op_approve(struct history *h)
     approve(h, 1 + (int)rng_below(&h->rng, (uint64_t)h->o->n));
 }
 
+/* Step 7: the members as they are when the rollback starts: what it names, and what it held already, with what depends
+ * on that. */
+static void o_start(struct history *h, int rb)
+{
+    struct oracle *o = h->o;
+    bool member[MANY + 1] = { false };
+    for (int i = 1; i <= o->n; i++)
+        member[i] = o->all[rb].depends[i] || o->all[i].held_by[rb];
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 1; i <= o->n; i++)
+            for (int k = 1; k <= o->n && member[i] && !o->all[i].rollback; k++)
+                if (!o->all[k].rollback && o->all[k].depends[i] && !member[k])
+                    member[k] = more = true;
+    }
+    for (int i = 1; i <= o->n; i++) {
+        bool held = o->all[i].held_by[rb];
+        if (member[i])
+            o_hold(o, rb, i);
+        h->shapes->late_member += o->all[i].held_by[rb] && !held;
+    }
+}
+
 /* Step 6: the first pending one, by priority, label and number; nothing beside a rollback. */
 static void op_start(struct history *h)
 {
@@ -648,6 +671,12 @@ static void op_start(struct history *h)
         return;
     h->shapes->starts++;
     o->all[first].state = 'X';
+    if (o->all[first].rollback && !o->all[first].begun) {
+        o_start(h, first);
+    }
+    if (o->all[first].rollback)
+        rollback_start(&h->w->slice, node_of(h, first));
+    o->all[first].begun = true;
     slice_move(&h->w->slice, node_of(h, first), STATE_X, &by_test);
 }
 
@@ -760,7 +789,7 @@ static void o_again(struct oracle *o, int i, struct shapes *shapes)
     for (int at = 0; at < n; at++) {
         struct cs *c = &o->all[list[at]];
         c->rank = ++o->ranks;
-        c->passed_on = c->fixed = false;
+        c->passed_on = c->fixed = c->begun = false;
         c->cause = 0;
         for (int k = 1; k <= o->n; k++)
             o->all[k].precursors[list[at]] = false; /* it comes behind them now */
@@ -916,7 +945,7 @@ static void test_change_sets_agree_with_plain_lists(void **state)
     }
     size_t cells[] = { s.overlaps, s.failed_by_dependency, s.inherited, s.held, s.stopped, s.stopped_applied,
         s.too_large, s.rolled_back, s.abandoned, s.undone_again, s.joined, s.retried, s.retried_along, s.unapproved,
-        s.tie, s.precursor_brought, s.overlapping, s.rb_failed, s.starts };
+        s.tie, s.precursor_brought, s.overlapping, s.rb_failed, s.starts, s.late_member };
     for (size_t i = 0; n >= 2000 && i < sizeof cells / sizeof *cells; i++)
         assert_true(cells[i] >= 20); /* the generator makes every shape */
 }

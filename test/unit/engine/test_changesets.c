@@ -660,6 +660,31 @@ static void test_RQ22_a_retry_before_all_know_of_the_end(void **state)
     assert_string_equal(rig_states(&rig, c1, 5), "DDDDD");
 }
 
+/* RQ27: the members of a rollback are looked up once more when it starts: another one may have restored a member. */
+static void test_RQ27_a_restored_member_is_undone_again(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    int64_t c1 = submit("docs c1 DC files=a");
+    int64_t executor = applier("x", 4);
+    assert_int_equal(end_as(start(executor, c1), 0, -1, "1"), ERR_none);
+    int64_t undo = submit("docs undo RB depends=c1");
+    assert_int_equal(end_as(start(executor, undo), 0, -1, "2"), ERR_none);
+    assert_int_equal(row_of(c1).rolled_back_by, undo);
+    int64_t redo = submit("docs redo RB depends=undo"), last = submit("docs last RB depends=c1");
+    assert_string_equal(rig_states(&rig, redo, 2), "PP"); /* so far `last` has nothing to undo */
+    assert_int_equal(end_as(start(executor, redo), 0, -1, "3"), ERR_none);
+    assert_int_equal(row_of(c1).rolled_back_by, 0);
+    rig_restart(&rig);
+    executor = applier("x", 4);
+    struct command *poll = rig_poll(&rig, executor, 1);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    assert_int_equal(poll->out.poll.grants[0].n_undoes, 1);
+    assert_true(str_eqz(poll->out.poll.grants[0].undoes[0].csid, "c1"));
+    assert_int_equal(end_as(poll->out.poll.grants[0].fence, 0, -1, "4"), ERR_none);
+    assert_int_equal(row_of(c1).rolled_back_by, last);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -676,6 +701,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_RQ27_rollback, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_failed_rollback_lets_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ22_a_retry_before_all_know_of_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_RQ27_a_restored_member_is_undone_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ28_ends, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
