@@ -200,13 +200,13 @@ void task_wait(struct slice *slice, struct node *node, int64_t until, const stru
 void task_return(struct slice *slice, struct node *node, const struct because *because)
 {
     node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
+    node->row.ending = STATE_NONE; /* a rollback that stopped it may have failed since: its next attempt runs on */
     if (node->row.waits == 0 && !hold_has(node, HOLD_rollback) &&
         (hold_has(node, HOLD_held) ? executor_there(slice, node) : !slots_wanted(slice, node))) {
         slice_move(slice, node, STATE_P, because);
         return;
     }
     /* what it comes after was retried meanwhile, its slots or executors are gone, or a rollback holds it */
-    node->row.ending = STATE_NONE;
     slice_move(slice, node, STATE_S, because);
     rollback_moved(slice, node);
     task_consider(slice, node);

@@ -685,6 +685,24 @@ static void test_RQ27_a_restored_member_is_undone_again(void **state)
     assert_int_equal(row_of(c1).rolled_back_by, last);
 }
 
+/* RQ27: a member whose HUP never reached it, since its grant didn't, isn't stopped any more when the rollback is over.
+ */
+static void test_RQ27_a_stop_ends_with_its_rollback(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    int64_t c1 = submit("docs c1 DC files=a"), executor = applier("x", 4);
+    assert_int_equal(rig_one(&rig, rig_poll_command(&rig, executor, 1, 1, NULL, 0))->out.poll.n_grants, 1);
+    int64_t rb = submit("docs rb RB depends=c1");
+    assert_int_equal(rig_task(&rig, c1).ending, STATE_S);
+    rig_order(&rig, CMD_CANCEL, rb);
+    struct command *next = rig_one(&rig, rig_poll_command(&rig, executor, 1, 2, NULL, 0)); /* it has no such grant */
+    assert_int_equal(next->out.poll.n_grants, 1);
+    assert_int_equal(rig_task(&rig, c1).ending, STATE_NONE);
+    assert_int_equal(end_as(next->out.poll.grants[0].fence, 1, -1, ""), ERR_none);
+    assert_int_equal(rig_state(&rig, c1), 'F');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -702,6 +720,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_RQ27_a_failed_rollback_lets_go, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ22_a_retry_before_all_know_of_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_restored_member_is_undone_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_RQ27_a_stop_ends_with_its_rollback, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ28_ends, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
