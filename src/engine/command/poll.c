@@ -19,6 +19,7 @@
 #include "engine/command/command.h"
 #include "engine/grants.h"
 #include "engine/shared/shared.h"
+#include "engine/targets.h"
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 
@@ -49,6 +50,21 @@ void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *
     poll_answer(turn, poll);
 }
 
+/* Of a change set: another one of its target runs since, or the target has gone. Two servers would revive and start two
+ * of one target, so the turn is a wide one. */
+static bool target_is_lost(struct turn *turn, struct node *node)
+{
+    struct target target;
+    struct str why;
+    if (!(node->row.marks & MARK_CHANGESET))
+        return false;
+    if (turn->narrow.is) {
+        turn_widen(turn);
+        return true;
+    }
+    return !target_of(turn, &node->row, &target, &why) || !target_is_free(turn, node, &target);
+}
+
 /* Revives a lapsed lease if the task was granted to no other executor since. */
 static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence, int64_t seq)
 {
@@ -64,7 +80,7 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     if (late != LATE_LAPSED)
         return late == LATE_ALIVE;
     struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
-    if (!found || !attempt_revivable(&found->attempt, known->row.id))
+    if (!found || !attempt_revivable(&found->attempt, known->row.id) || target_is_lost(turn, node))
         return false;
     struct attempt attempt = found->attempt;
     attempt.outcome = OUTCOME_none;

@@ -703,6 +703,23 @@ static void test_RQ27_a_stop_ends_with_its_rollback(void **state)
     assert_int_equal(rig_state(&rig, c1), 'F');
 }
 
+/* RQ25: a lease that is renewed late isn't taken up again when another change set of the target has started since. */
+static void test_RQ25_a_late_renewal_starts_nothing_beside(void **state)
+{
+    (void)state;
+    archive_add("docs");
+    int64_t c1 = submit("docs c1 DC files=a"), first = applier("first", 1);
+    struct fence slow = start(first, c1);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, c1), 'P');
+    int64_t c2 = submit("docs c2 EM files=b"), second = applier("second", 1);
+    start(second, c2);
+    struct command *late = rig_one(&rig, rig_poll_command(&rig, first, 0, -1, &slow, 1));
+    assert_string_equal(rig_states(&rig, c1, 2), "PX");
+    assert_int_equal(late->out.poll.n_cancels, 1);
+    assert_true(late->out.poll.cancels[0].stale);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -721,6 +738,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_RQ22_a_retry_before_all_know_of_the_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_restored_member_is_undone_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_stop_ends_with_its_rollback, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_RQ25_a_late_renewal_starts_nothing_beside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ28_ends, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
