@@ -197,6 +197,8 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         struct target target;
         struct str why;
         if (node->row.marks & MARK_CHANGESET && !target_of(turn, &node->row, &target, &why)) {
+            if (turn->claims.n_parked_tasks++ >= turn->engine->batch)
+                return; /* what its end makes pending is too late for this turn, too */
             task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = why });
             slice_settle(turn->slice);
             continue;
