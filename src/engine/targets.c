@@ -125,16 +125,17 @@ bool targets_refused(struct turn *turn, struct command *command, const struct co
         if (!fault.len)
             continue;
         command->err.arena = command->arena;
-        err_item(&command->err, ERR_invalid, str_fmt(command->arena, "/targets/%.*s", STR_ARG(target->name)), "%.*s",
-            STR_ARG(fault));
+        err_item(&command->err, ERR_invalid, (struct str){ 0 }, "%.*s", STR_ARG(fault)); /* its place is below */
         struct err_item *item = err_item_last(&command->err);
         if (!item)
             continue;
         item->file = command->in.site.file;
         item->line = target->line;
         item->column = target->column;
-        item->suggestion = near.len ? str_fmt(command->arena, "did you mean '%.*s'?", STR_ARG(near))
-                                    : STR("weir archive add makes an archive of a repository");
+        if (near.len)
+            item->suggestion = str_fmt(command->arena, "did you mean '%.*s'?", STR_ARG(near));
+        else if (!is_known(&names, target->name))
+            item->suggestion = STR("weir archive add makes an archive of a repository");
     }
     return command->err.code != ERR_none;
 }
