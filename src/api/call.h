@@ -179,6 +179,7 @@ struct api {
         struct list running, queued[POOL_COUNT];
     } background;
     char *tmp_dir;                     /* where tarballs come in */
+    bool unconfined_said;              /* that the kernel lacks a part of what confines the process that unpacks */
     size_t submissions;                /* change sets that come, or are checked (changeset_submit.c) */
     struct read_threads *read_threads; /* NULL: all reads are short, and the loop does them */
     struct retention *retention;

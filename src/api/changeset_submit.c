@@ -15,6 +15,7 @@
 #include "api/answer.h"
 #include "api/call.h"
 #include "io/clock.h"
+#include "io/log.h"
 #include "spool/intake.h"
 #include "text/conf_changesets.h"
 
@@ -229,9 +230,20 @@ static bool check_work(void *owner, struct err *err)
     return true;
 }
 
+/* confined_tell: what this kernel lacks, once in a server's life. */
+static void confined_tell(struct api *api, const struct submission *submission)
+{
+    const char *missing;
+    if (api->unconfined_said || !submission->good || unpack_is_confined(&submission->intake.content.confined, &missing))
+        return;
+    api->unconfined_said = true;
+    log_warn("unpack.unconfined", "missing=%s", log_quote(str_of(missing)).z);
+}
+
 static bool check_done(struct call *call, void *owner)
 {
     struct submission *submission = owner;
+    confined_tell(call->api, submission);
     submission->held = submission->good && submission->order.blobs != NULL;
     if (submission->good)
         return submission_submit(call);
