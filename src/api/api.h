@@ -33,7 +33,8 @@ struct api_config {
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);
-/* api_blobs: the kept files; nobody opens them a second time. api_spool_set: before the loop runs. */
+/* api_blobs: the kept files; nobody opens them a second time. api_spool_set: before the loop runs;
+ * NULL: it has gone. */
 struct blobs *api_blobs(struct api *api);
 void api_spool_set(struct api *api, struct spool *spool);
 void api_threads_end(struct api *api); /* those that ask the engine: before it is freed */

@@ -4,10 +4,10 @@
 #include "api/answer.h"
 #include "api/call.h"
 
-/* scan_release: the call goes before its scan has ended. */
+/* scan_release: the call goes before its scan has ended; or the spool has gone before both. */
 static void scan_release(struct call *call)
 {
-    if (call->state != NULL)
+    if (call->state != NULL && call->api->spool != NULL)
         spool_scan_cancel(call->api->spool, call->state);
     call->state = NULL;
 }

@@ -117,8 +117,10 @@ void assembly_close(struct assembly *parts, int64_t flush_ms)
     if (parts->http)
         http_server_close(parts->http);
     tls_close(parts->tls);
-    if (parts->spool)
+    if (parts->spool) {
         spool_close(parts->spool);
+        api_spool_set(parts->api, NULL);
+    }
     if (parts->engine)
         engine_free(parts->engine);
     if (parts->api)
