@@ -297,7 +297,9 @@
     X(OPTIONAL, rev, INTEGER, of_archive, grant->task.rev, NONE) \
     X(FIELD, attempt, INTEGER, grant->task.attempts, NONE) \
     X(FIELD, holds, BOOLEAN, grant->holds_slots, NONE) \
-    X(FIELD, token, PLAIN, job_token_format(api, sealed).z, NONE)
+    X(FIELD, token, PLAIN, job_token_format(api, sealed).z, NONE) \
+    X(OPTIONAL, timeout_ms, INTEGER, apply && apply->timeout_ms > 0, apply->timeout_ms, NONE) \
+    X(OPTIONAL_PART, apply, OBJECT, apply, apply_render(api, json, grant), NONE) /* answer_apply.h */
 
 #define ANSWER_Grant(X) \
     X(FIELD, task, INTEGER, grant->task.id, NONE) \
@@ -328,6 +330,7 @@
         seen_seal(&call->api->fence_key, &call->arena, command->out.poll.incarnation, command->out.poll.head_seq), \
         SAYS("the newest event, signed: to be sent with the next poll"))
 
+#define ANSWER_OutputsKept(X) X(FIELD, task, INTEGER, call->command.in.outputs.fence.task, NONE)
 #define ANSWER_LogPosition(X) \
     X(FIELD, stored, INTEGER, position->stored, NONE) \
     X(FIELD, durable, INTEGER, position->durable, NONE)
@@ -648,6 +651,7 @@
     NESTED(CancelOrder, NONE) \
     SHARED(PollAnswer, NONE) \
     SHARED(LogPosition, NONE) \
+    SHARED(OutputsKept, NONE) \
     SHARED(Artifact, REQUIRED("name", "bytes")) \
     SHARED(Counts, NONE) \
     SHARED(Stats, NONE) \

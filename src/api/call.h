@@ -535,6 +535,8 @@ void uploads_free(struct uploads *uploads); /* NULL: nothing */
 void uploads_touched(struct api *api);      /* a piece came */
 /* answered finishes: what they sent is theirs now */
 void uploads_ended(struct api *api, const struct finish_item *items, size_t n);
+/* finish.c. revisions_applied: change sets have become revisions: their archives are looked at now. On the loop. */
+void revisions_applied(struct api *api, const struct finish_item *items, size_t n);
 /* uploads_room: bytes that uploads of the tenant's attempts may have together; 0: any. As many as its quota of files
  * while it has kept less than that, so that what runs isn't cut off by what was kept before; none (quota_full) from
  * then on. So it has twice its quota at most. */

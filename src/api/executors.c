@@ -51,7 +51,7 @@ static void kinds_read(struct json_reader *reader, struct executor *out)
         enum class_kind kind = node_is_text(list->items[i], &word) ? class_kind_find(word) : KIND_NONE;
         if (kind == KIND_NONE)
             err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, json_read_path(reader, "kinds"), i),
-                "'kinds' knows command, script, image and data");
+                "'kinds' knows command, script, image, data and apply");
         else
             out->kinds |= 1u << kind;
     }

@@ -1,16 +1,18 @@
 /* finish: reports of ended attempts, one by one or in bulk, alone or inside a poll.
  *
  * Each item is read by itself: one that can't be read is answered 422 in its place and the others count. Two reports
- * with the same fence are the same when their meaning is (exit, signal, outcome, outputs, length of the log), whatever
- * order or spelling they came in. */
+ * with the same fence are the same when their meaning is (exit, signal, outcome, outputs, revision, length of the log),
+ * whatever order or spelling they came in. */
 #include <sodium.h>
 #include <string.h>
 
 #include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
+#include "watch/watch.h"
 
 enum { ITEMS_MAX = 10000, LOG_TAIL_MAX = 16 * 1024, REASON_MAX = 1000, OUTPUTS_MAX = 1000, FENCE_BYTES_MAX = 96 };
+enum { REVISION_BYTES_MAX = 100, POSTED_BYTES_MAX = 256 * 1024 };
 /* So large that nothing is in the way, and so small that sums over all tasks of a tenant don't overflow. */
 #define LOG_BYTES_MAX ((int64_t)1 << 38) /* as store/logs/seek.h: 256 GiB */
 #define OUTPUTS_BYTES_MAX (512 * MIB)    /* more than any body becomes */
@@ -75,15 +77,12 @@ static int pair_compare(const void *a, const void *b)
     return str_cmp(x->key->text, y->key->text);
 }
 
-/* read_outputs: as text with sorted names, so that the same outputs are the same text. */
-static void read_outputs(struct finish_read *r, const struct field *field, const struct doc_node *value)
+/* outputs_text: as text with sorted names, so that the same outputs are the same text. most: bytes of a value. */
+static struct str outputs_text(
+    struct arena *arena, const struct doc_node *value, struct str path, size_t most, struct err *err)
 {
-    struct str path = path_of(r, field->name.ptr), text;
-    if (value->kind != NODE_MAPPING || value->n > OUTPUTS_MAX) {
-        err_item(r->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
-        return;
-    }
-    struct node_pair *pairs = ARENA_ARRAY(r->arena, struct node_pair, value->n + 1);
+    struct str text;
+    struct node_pair *pairs = ARENA_ARRAY(arena, struct node_pair, value->n + 1);
     for (size_t i = 0; i < value->n; i++)
         pairs[i] = value->pairs[i];
     qsort(pairs, value->n, sizeof pairs[0], pair_compare);
@@ -93,19 +92,29 @@ static void read_outputs(struct finish_read *r, const struct field *field, const
     json_object_begin(&json);
     for (size_t i = 0; i < value->n; i++) {
         struct str name = pairs[i].key->text,
-                   at = json_pointer_add(r->arena, path, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX));
+                   at = json_pointer_add(arena, path, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX));
         if (!output_name_is_valid(name))
-            err_item(r->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
-        else if (!node_is_text(pairs[i].value, &text) || text.len > OUTPUT_VALUE_BYTES_MAX)
-            err_item(r->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_BYTES_MAX);
+            err_item(err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
+        else if (!node_is_text(pairs[i].value, &text) || text.len > most)
+            err_item(err, ERR_invalid, at, "an output must be a string of at most %zu bytes", most);
         else {
             json_key_str(&json, name);
             json_str(&json, text);
         }
     }
     json_object_end(&json);
-    r->out->outputs = str_dup(r->arena, buf_str(&out));
+    text = str_dup(arena, buf_str(&out));
     buf_release(&out);
+    return text;
+}
+
+static void read_outputs(struct finish_read *r, const struct field *field, const struct doc_node *value)
+{
+    struct str path = path_of(r, field->name.ptr);
+    if (value->kind != NODE_MAPPING || value->n > OUTPUTS_MAX)
+        err_item(r->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
+    else
+        r->out->outputs = outputs_text(r->arena, value, path, OUTPUT_VALUE_BYTES_MAX, r->err);
 }
 
 static void read_log(struct finish_read *r, const struct field *field, const struct doc_node *value)
@@ -163,6 +172,11 @@ static void meaning_hash(struct finish_item *item)
     crypto_generichash_update(&state, (const unsigned char *)numbers, sizeof numbers);
     if (item->outputs.len > 0 && !str_eqz(item->outputs, "{}"))
         crypto_generichash_update(&state, (const unsigned char *)item->outputs.ptr, item->outputs.len);
+    if (item->revision.len > 0) {
+        static const unsigned char mark[] = "\nrevision\n"; /* no outputs have a line feed */
+        crypto_generichash_update(&state, mark, sizeof mark);
+        crypto_generichash_update(&state, (const unsigned char *)item->revision.ptr, item->revision.len);
+    }
     crypto_generichash_final(&state, item->hash, sizeof item->hash);
 }
 
@@ -186,6 +200,19 @@ static void read_reason(struct finish_read *r, const struct field *field, const 
     if (!reason_good(text))
         err_item(r->err, ERR_invalid, path_of(r, "reason"), "'reason' must not have control characters");
     r->out->reason = str_dup(r->arena, text);
+}
+
+/* read_revision: what a change set has become. Of other tasks it says nothing. */
+static void read_revision(struct finish_read *r, const struct field *field, const struct doc_node *value)
+{
+    struct str text;
+    bool good = text_read(r, field, value, &text);
+    for (size_t i = 0; good && i < text.len; i++)
+        if (text.ptr[i] <= ' ' || text.ptr[i] > '~')
+            good =
+                err_item(r->err, ERR_invalid, path_of(r, "revision"), "'revision' must be printable, without blanks");
+    if (good)
+        r->out->revision = str_dup(r->arena, text);
 }
 
 static void field_unknown(struct finish_read *r, struct str name, const struct field *fields, size_t n)
@@ -259,6 +286,7 @@ static const struct field finish_fields[] = {
     OTHER(outputs),
     OTHER(artifacts),
     TEXT(reason, read_reason, REASON_MAX),
+    TEXT(revision, read_revision, REVISION_BYTES_MAX),
     NUMBER(log_offset, 0, LOG_BYTES_MAX),
     TEXT(log, read_log, LOG_TEXT_MAX),
     TEXT(started, read_time, 64),
@@ -336,10 +364,18 @@ bool finish_read_list(const struct fence_key *key, struct arena *arena, const st
 
 RENDERER_SHARED(render_finish, FinishResult, struct json *json, const struct finish_item *item)
 
+void revisions_applied(struct api *api, const struct finish_item *items, size_t n)
+{
+    for (size_t i = 0; i < n && api->config.watch; i++)
+        if (items[i].archive && items[i].code == ERR_none)
+            watch_hint(api->config.watch, items[i].archive, &(struct watch_hint){ 0 });
+}
+
 static bool task_finished(struct call *call)
 {
     const struct finish_item *item = &call->command.in.finish.items[0];
     uploads_ended(call->api, item, 1);
+    revisions_applied(call->api, item, 1);
     if (item->code != ERR_none)
         return call_refuse(call, item->code, "%s", err_title(item->code));
     ANSWER_RETURN(200, ANSWER_FinishResult);
@@ -350,6 +386,7 @@ static bool finishes_done(struct call *call)
     const struct finish_item *items = call->command.in.finish.items;
     size_t n = call->command.in.finish.n_items;
     uploads_ended(call->api, items, n);
+    revisions_applied(call->api, items, n);
     ANSWER_RETURN(200, ANSWER_FinishResults);
 }
 
@@ -403,4 +440,39 @@ bool serve_finishes_create(struct call *call)
         finish_read_list(
             &call->api->fence_key, &call->arena, json_read_any(&reader, "items"), STR("/items"), list, n, &call->err);
     return call_read_done(call, &reader) && finish_prove(call);
+}
+
+static bool outputs_done(struct call *call)
+{
+    ANSWER_RETURN(200, ANSWER_OutputsKept);
+}
+
+static bool outputs_begin(struct call *call)
+{
+    int64_t task;
+    struct fence fence;
+    if (!call_task_of_executor(call, &task) || !call_json(call))
+        return false;
+    bool good = fence_param(call, task, &fence);
+    if (good && (call->body->kind != NODE_MAPPING || call->body->n > OUTPUTS_MAX))
+        good = err_item(&call->err, ERR_invalid, (struct str){ 0 },
+            "the document must be an object of at most %d strings", OUTPUTS_MAX);
+    if (good)
+        call->command.in.outputs.text =
+            outputs_text(&call->arena, call->body, (struct str){ 0 }, POSTED_BYTES_MAX, &call->err);
+    if (!good || call->err.code != ERR_none)
+        return call_problem(call);
+    call->command.kind = CMD_OUTPUTS;
+    call->command.in.outputs.fence = fence;
+    call->command.in.outputs.own = call->job == task;
+    return call_submit(call, outputs_done);
+}
+
+/* serve_tasks_outputs: of a running attempt. */
+bool serve_tasks_outputs(struct call *call)
+{
+    int64_t id;
+    if (str_to_i64(call->arg, &id) && str_eqz(call->actor.tenant, TENANT_DEFAULT))
+        return outputs_begin(call);
+    return call_on_thread(call, outputs_begin);
 }

@@ -1,6 +1,6 @@
 /* grant: what an executor gets with a task: the fence, the key, where its files come from, and the spec of the job with
  * the results of its dependencies. */
-#include "api/answer.h"
+#include "api/answer_apply.h"
 #include "api/call.h"
 
 /* need_name: as `depends` wrote it; the id if another dependency has that name already, so that no member comes twice.
@@ -70,17 +70,54 @@ static void source_render(struct json *json, const struct grant *grant)
     ANSWER_WRITE(ANSWER_GrantSource);
 }
 
-/* spec_render: what the engine knows of the task, with the stored body put in as it is. */
-static void spec_render(struct api *api, struct json *json, const struct grant *grant, const char *sealed)
+static void body_put(struct json *json, struct str body)
 {
-    bool of_archive = grant->lane_kind == LANE_ARCHIVE;
-    struct str body = str_trim(grant->body);
-    json_object_begin(json);
-    ANSWER_Spec(RENDER) needs_render(api, json, grant);
+    body = str_trim(body);
     if (body.len > 2) {
         buf_add_char(json->out, ',');
         buf_add_str(json->out, str_sub(body, 1, body.len - 1));
     }
+}
+
+static void texts_put(struct json *json, const struct str *texts, size_t n)
+{
+    json_array_begin(json);
+    for (size_t i = 0; i < n; i++)
+        json_str(json, texts[i]);
+    json_array_end(json);
+}
+
+static void target_source_render(struct json *json, const struct grant_apply *apply)
+{
+    ANSWER_WRITE(ANSWER_TargetSource);
+}
+
+static void apply_limits_render(struct json *json, const struct changeset_limits *limits)
+{
+    ANSWER_WRITE(ANSWER_ApplyLimits);
+}
+
+RENDERER(render_undo, Undo, struct json *json, const struct undo *undo)
+
+/* apply_render: the order of a change set: where it goes, what is known of it, and what its stored body says. */
+static void apply_render(struct api *api, struct json *json, const struct grant *grant)
+{
+    const struct grant_apply *apply = grant->apply;
+    json_object_begin(json);
+    ANSWER_Apply(RENDER) body_put(json, grant->body);
+    json_object_end(json);
+}
+
+/* spec_render: what the engine knows of the task, with the stored body put in as it is. */
+static void spec_render(struct api *api, struct json *json, const struct grant *grant, const char *sealed)
+{
+    bool of_archive = grant->lane_kind == LANE_ARCHIVE;
+    const struct grant_apply *apply = grant->apply;
+    bool changeset = grant->lane_kind == LANE_TARGET;
+    json_object_begin(json);
+    ANSWER_Spec(RENDER) needs_render(api, json, grant);
+    if (!changeset)
+        body_put(json, grant->body);
     json_object_end(json);
 }
 

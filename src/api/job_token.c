@@ -1,9 +1,9 @@
 /* job_token: the token a running job gets, good for its own task only.
  *
  * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read
- * its own task and those that it depends on, and post new tasks and change sets; of its own archive it may read the
- * files and post revisions (they know their cause); it opens nothing else. The key is derived from the store's secret,
- * which all servers of a site share and no backup carries. */
+ * its own task and those that it depends on, tell its own outputs, and post new tasks and change sets; of its own
+ * archive it may read the files and post revisions (they know their cause); it opens nothing else. The key is derived
+ * from the store's secret, which all servers of a site share and no backup carries. */
 #include <sodium.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ bool job_token_check(struct call *call, struct fence fence)
     call->actor.tenant = job_tenant(call, fence.task);
     if (call->actor.tenant.len == 0)
         return false;
-    call->scopes = SCOPE_READ | SCOPE_ENQUEUE;
+    call->scopes = SCOPE_READ | SCOPE_ENQUEUE | SCOPE_EXECUTE; /* `permits` says of what */
     return true;
 }
 
@@ -159,6 +159,7 @@ static const struct {
     { "GET", "/v1/tasks/{task}/graph", own_task },
     { "GET", "/v1/tasks/{task}/log", own_or_needed },
     { "GET", "/v1/tasks/{task}/artifacts/{file}", own_or_needed },
+    { "POST", "/v1/tasks/{task}/outputs", own_task },
     { "GET", "/v1/archives/{archive}/revisions/{rev}/tree", own_archive },
     { "POST", "/v1/archives/{archive}/revisions", own_archive },
     { "POST", "/v1/changesets", NULL },

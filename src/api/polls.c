@@ -97,6 +97,7 @@ static bool poll_answered(struct call *call)
 {
     const struct command *command = &call->command;
     uploads_ended(call->api, command->in.poll.finishes, command->in.poll.n_finishes);
+    revisions_applied(call->api, command->in.poll.finishes, command->in.poll.n_finishes);
     if (map_find(&call->api->polls, (uint64_t)command->in.poll.executor) == NULL)
         poll_opened(call, executor_poll_of(call->api, command->in.poll.executor)); /* there is such an executor */
     ANSWER_RETURN(200, ANSWER_PollAnswer);

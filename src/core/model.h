@@ -195,7 +195,7 @@ struct wall_known { /* what is known of the wall clock (core/wall.h) */
 };
 
 /* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT, MARK_PROMOTED,
- * MARK_UNAPPROVED, MARK_FIXED and MARK_BEGUN are taken back. */
+ * MARK_UNAPPROVED, MARK_FIXED, MARK_BEGUN and MARK_LOOK are taken back. */
 enum task_mark {
     MARK_CANCELS = 1,        /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2,        /* a finish brought outputs */
@@ -211,9 +211,14 @@ enum task_mark {
     MARK_UNAPPROVED = 2048,  /* it needs a ticket, and has none so far */
     MARK_FIXED = 4096,       /* of a rollback: its members have their rows (core/rollback.h) */
     MARK_BEGUN = 8192,       /* of a rollback: an attempt may have undone them, so none is added any more */
+    MARK_LOOK = 3 << 14,     /* one of enum task_look_mark */
     MARKS_PRUNED_SHIFT = 16, /* above: the grant up to which its logs were removed, also of a task that went on since */
     MARKS_PRUNED_MAX = 0xffff,
 };
+
+/* Of a change set that has come to an end, whose attempt may have committed before: it is granted once more to look,
+ * and is T, A, or (OTHER) F or held by its rollback, unless it is in the repository. */
+enum task_look_mark { LOOK_T = 1 << 14, LOOK_A = 2 << 14, LOOK_OTHER = 3 << 14 };
 
 struct task {
     int64_t id, lane, rev; /* rev 0: a queue's task */

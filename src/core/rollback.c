@@ -76,8 +76,8 @@ struct node **rollback_closure(struct slice *slice, struct node *rollback, size_
 /* Where the change set stands as a member; below 0: there is nothing to be done with it. */
 static int64_t member_rank(struct slice *slice, struct node *node)
 {
-    if (node->row.state == STATE_X)
-        return MEMBER_RUNS;
+    if (node->row.state == STATE_X || (node->row.state == STATE_P && node->row.marks & MARK_LOOK))
+        return MEMBER_RUNS; /* or it isn't known yet whether it has committed */
     if (!state_ended(node->row.state))
         return MEMBER_WAITS;
     const struct changeset *row = changeset_applied(node) ? changeset_of(slice, node) : NULL;
@@ -108,7 +108,7 @@ static void member_add(struct slice *slice, struct node *rollback, struct node *
         return;
     struct because because = because_of(rollback, slice);
     hold_put(slice, member, HOLD_rollback, rollback->row.id, rank);
-    if (member->row.state == STATE_P) {
+    if (member->row.state == STATE_P && !(member->row.marks & MARK_LOOK)) {
         holds_drop(slice, member, HOLD_BIT(held));
         slice_move(slice, member, STATE_S, &because);
     } else if (member->row.state == STATE_X) {

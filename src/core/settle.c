@@ -154,8 +154,15 @@ void task_end(
 
 void task_stop(struct slice *slice, struct node *node, enum task_state to, const struct because *because)
 {
+    unsigned look = node->row.marks & MARK_LOOK;
     if (state_ended(node->row.state))
         return;
+    if (node->row.state == STATE_P && look) { /* it ends when it is known whether it was applied */
+        if (to == STATE_T || (to == STATE_A && look == LOOK_OTHER))
+            node->row.marks = (node->row.marks & ~(unsigned)MARK_LOOK) | (to == STATE_T ? LOOK_T : LOOK_A);
+        node->dirty = true;
+        return;
+    }
     if (node->row.state != STATE_X) {
         task_end(slice, node, to, OUTCOME_cancelled, because);
         return;
@@ -210,6 +217,16 @@ void task_return(struct slice *slice, struct node *node, const struct because *b
     slice_move(slice, node, STATE_S, because);
     rollback_moved(slice, node);
     task_consider(slice, node);
+}
+
+void task_look(struct slice *slice, struct node *node, enum task_state ending, const struct because *because)
+{
+    unsigned look = ending == STATE_T ? LOOK_T : ending == STATE_A ? LOOK_A : LOOK_OTHER;
+    node->row.marks = (node->row.marks & ~(unsigned)MARK_LOOK) | look;
+    node->row.ending = STATE_NONE;
+    node->row.reason = because->reason;
+    node->row.cause = because->cause;
+    slice_move(slice, node, STATE_P, because);
 }
 
 void task_park(struct slice *slice, struct node *node)
@@ -271,6 +288,8 @@ static void dependent_restage(struct slice *slice, struct restaged *all, struct 
 
 static void waiter_recount(struct slice *slice, struct node *waiter, const struct because *because)
 {
+    if (waiter->row.marks & MARK_LOOK)
+        return;                                                           /* starts nothing */
     if (waiter->row.state == STATE_P && waits_count(slice, waiter) > 0) { /* not started yet: the order is kept */
         holds_drop(slice, waiter, HOLD_BIT(held));
         slice_move(slice, waiter, STATE_S, because);

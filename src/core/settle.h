@@ -47,6 +47,10 @@ void task_tell_all(struct slice *slice, struct node *node);
  * meanwhile. */
 void task_return(struct slice *slice, struct node *node, const struct because *because);
 
+/* task_look: an executing change set that is to be `ending`, or may have committed before its executor was lost, goes
+ * to P whatever else it waits for: the next grant says whether it is in the repository. */
+void task_look(struct slice *slice, struct node *node, enum task_state ending, const struct because *because);
+
 /* task_unhold: what the task waited for besides edges doesn't matter any more. */
 void task_unhold(struct slice *slice, struct node *node);
 

@@ -230,7 +230,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
         row->waits = 0; /* also by a late result */
     if (state_ended(to)) {
         row->finished = slice->stamp;
-        row->marks &= ~(unsigned)MARK_PROMOTED;
+        row->marks &= ~(unsigned)(MARK_PROMOTED | MARK_LOOK);
         if (from != STATE_X)
             row->started = 0; /* it waited: `started` to `finished` would be no run of its */
     }

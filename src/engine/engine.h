@@ -46,6 +46,7 @@ enum command_kind {
     CMD_LOG_GROWN, /* a log has got more bytes though its task isn't executing: they count */
     CMD_CHANGESET, /* a change set is submitted; a rollback, too */
     CMD_APPROVE,   /* a change set gets its ticket */
+    CMD_OUTPUTS,   /* a running attempt says something of itself */
     CMD_KIND_COUNT
 };
 
@@ -130,6 +131,7 @@ struct finish_item {
     /* answer */
     enum err_code code; /* ERR_none: 200 */
     int64_t task;
+    int64_t archive; /* the lane of the archive that has a new revision by it; 0: none */
 };
 
 struct renew_item {
@@ -177,6 +179,7 @@ struct grant_apply {
     struct str submitter, ticket, approver;
     int64_t approved; /* when, by the approver; 0: it has none */
     struct str base;  /* the oldest revision that an attempt of it has recorded; empty: none has */
+    bool look;        /* it ends otherwise, unless it is in the repository already: that is to be looked for alone */
     struct {          /* the target's archive, and where in it */
         struct str name, url, branch, path;
         enum archive_kind kind;
@@ -304,6 +307,11 @@ struct command {
         struct {
             struct str csid, ticket;
         } approve;
+        struct {
+            struct fence fence;
+            struct str text; /* JSON object of texts */
+            bool own;        /* its job says it itself */
+        } outputs;
         struct {
             struct str text;
         } note; /* begins with a letter; at most NOTE_MAX bytes */

@@ -7,6 +7,10 @@
 #include "base/list.h"
 #include "engine/state.h"
 
+struct node;
+/* leases.c */
+enum task_state look_end(const struct node *node);
+
 struct active_grant {
     struct attempt attempt;
     enum task_state ending;

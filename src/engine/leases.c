@@ -2,9 +2,11 @@
  *
  * No deadline is stored: a grant lapses when this process's boot-time clock saw no renewal of it for a lease. After a
  * restart, or when this process itself was stopped for long, every lease begins again. */
+#include <signal.h>
 #include <string.h>
 
 #include "core/changeset.h"
+#include "core/hold.h"
 #include "core/lease.h"
 #include "core/verdict.h"
 #include "core/why.h"
@@ -14,6 +16,8 @@
 #include "engine/shared/shared.h"
 #include "engine/tenants.h"
 #include "engine/waiters.h"
+
+enum { LOOKS_MAX = 6 }; /* attempts after which what nobody could find out is given up */
 
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt)
 {
@@ -115,28 +119,62 @@ static bool image_failed(struct turn *turn, const struct node *node, const struc
     return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
 }
 
-/* changeset_verdict: a change set that is in the repository is done, whatever was ordered meanwhile; a temporary
- * failure is tried again without a limit, and doesn't count. Returns where its end leads by order; STATE_NONE: by
- * itself. */
-static enum task_state changeset_verdict(
-    struct turn *turn, struct node *node, enum task_state ending, struct verdict *verdict, struct str *out_reason)
+/* look_end: where a change set that was granted to look is to go. */
+enum task_state look_end(const struct node *node)
+{
+    unsigned look = node->row.marks & MARK_LOOK;
+    if (look == LOOK_OTHER)
+        return hold_has(node, HOLD_rollback) ? STATE_S : STATE_F;
+    return look == LOOK_T ? STATE_T : look == LOOK_A ? STATE_A : STATE_NONE;
+}
+
+/* Nobody has looked whether the attempt had committed: it died, or was killed as its grace was over, or the repository
+ * was away. */
+static bool fate_unknown(const struct attempt *end, enum outcome outcome, bool ending)
+{
+    bool by_order = end->signal == SIGTERM || end->signal == SIGHUP;
+    if (outcome == OUTCOME_temporary)
+        return ending;
+    return outcome == OUTCOME_lost || outcome == OUTCOME_killed ||
+           ((outcome == OUTCOME_timeout || outcome == OUTCOME_cancelled) && !by_order);
+}
+
+/* changeset_verdict: a change set that is in the repository is done, whatever was ordered meanwhile, and it doesn't end
+ * otherwise before somebody has looked; a temporary failure is tried again without a limit, and doesn't count.
+ * *ending: where its end leads by order; STATE_NONE: by itself. True: it is granted once more, to look. */
+static bool changeset_verdict(struct turn *turn, struct node *node, const struct attempt *end, enum task_state *ending,
+    struct verdict *verdict, struct str *out_reason)
 {
     const struct changeset *row = changeset_of(turn->slice, node);
+    enum outcome outcome = verdict->outcome;
+    int64_t attempts = node->row.attempts - node->row.base;
+    bool looked_for = (node->row.marks & MARK_LOOK) != 0;
+    if (!*ending)
+        *ending = look_end(node);
+    node->row.marks &= ~(unsigned)MARK_LOOK;
+    bool unknown = row && row->base.len && fate_unknown(end, outcome, *ending != STATE_NONE);
     if (row && row->revision.len) {
         *verdict = (struct verdict){ .to = STATE_D, .outcome = OUTCOME_done };
-        return STATE_NONE;
+        *ending = STATE_NONE;
+        return false;
     }
-    if (!ending && verdict->outcome == OUTCOME_temporary) {
+    if (outcome == OUTCOME_temporary && (!*ending || unknown)) {
         *verdict = (struct verdict){
             .to = STATE_S, .outcome = OUTCOME_temporary, .wait_ms = backoff_ms(0, node->row.attempts)
         };
         node->row.base++;
     }
-    bool gone = verdict->outcome == OUTCOME_lost || verdict->outcome == OUTCOME_killed;
-    if (!ending && gone && verdict->to == STATE_F)
+    bool gone = outcome == OUTCOME_lost || outcome == OUTCOME_killed, over = gone && verdict->to == STATE_F;
+    if (!*ending && over)
         *out_reason = str_fmt(turn->arena, "quarantined: %lld attempts of it took their executor or their process down",
-            (long long)(node->row.attempts - node->row.base));
-    return ending;
+            (long long)attempts);
+    if (unknown && !*ending && (over || verdict->to == STATE_T))
+        *ending = verdict->to;
+    if (unknown && *ending && !(looked_for && gone && attempts >= LOOKS_MAX))
+        return true;
+    if (*ending)
+        *verdict = (struct verdict){ .to = *ending, .outcome = *ending == STATE_F ? OUTCOME_lost : OUTCOME_cancelled };
+    return false;
 }
 
 void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end,
@@ -150,10 +188,12 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     enum task_state ending = node->row.ending;
     if (PLANT(ending_ignored))
         ending = STATE_NONE;
-    if (ending)
+    bool changeset = node->row.marks & MARK_CHANGESET;
+    if (ending && !changeset)
         verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
-    if (node->row.marks & MARK_CHANGESET)
-        ending = changeset_verdict(turn, node, ending, &verdict, &why.reason);
+    bool ordered = ending || node->row.marks & MARK_LOOK, look = false;
+    if (changeset)
+        look = changeset_verdict(turn, node, end, &ending, &verdict, &why.reason);
     closed.finished = turn->slice->stamp;
     closed.exit = end->exit;
     closed.signal = end->signal;
@@ -164,7 +204,7 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     memcpy(closed.finish_hash, end->finish_hash, sizeof closed.finish_hash);
     attempt_close(turn, &closed);
 
-    if (ending) {
+    if (ending && ordered) {
         why.reason = node->row.reason;
         why.cause = node->row.cause;
     } else if (!why.reason.len && verdict.outcome != OUTCOME_done) {
@@ -182,7 +222,9 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     } else if (!why.reason.len) {
         why.reason = reason;
     }
-    if (verdict.to == STATE_S)
+    if (look)
+        task_look(turn->slice, node, ending, &why);
+    else if (verdict.to == STATE_S)
         task_wait(turn->slice, node, turn->wall + verdict.wait_ms, &why);
     else if (verdict.to == STATE_P)
         task_return(turn->slice, node, &why);

@@ -70,6 +70,7 @@ static bool (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_NOTE] = command_note,
     [CMD_CHANGESET] = command_changeset,
     [CMD_APPROVE] = command_approve,
+    [CMD_OUTPUTS] = command_outputs,
 };
 
 /* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is

@@ -62,6 +62,7 @@ for bad in forged:
     refused(s.post(f'/v1/tasks/{task}/finish', dict(fence=bad, exit=0), token=one.token), 409, 'stale_fence', text=f'finish with {bad}')
     refused(s.ask('POST', f'/v1/tasks/{task}/log?fence={bad}&offset=0', b'x', token=one.token), 409, 'stale_fence', text='its log')
     refused(s.ask('POST', f'/v1/tasks/{task}/artifacts/f?fence={bad}&offset=0&last=1', b'x', token=one.token), 409, 'stale_fence', text='its file')
+    refused(s.post(f'/v1/tasks/{task}/outputs?fence={bad}', dict(a='b'), token=one.token), 409, 'stale_fence', text='its outputs')
     answer = s.post('/v1/finishes', dict(items=[dict(task=int(task), fence=bad, exit=0)]), token=one.token)
     same([r.get('code') for r in answer.json['results']], ['stale_fence'], 'and in a list')
     same([(c['fence'], c['signal']) for c in one.say(dict(free=0, renew=[dict(task=int(task), fence=bad)])).json['cancels']], [(bad, 'KILL')], 'a renewal with it')
@@ -83,6 +84,7 @@ ROUTES = [  # method, path, body; what another token of the tenant, another tena
     ('/v1/tasks/{task}/finish', dict(fence='{fence}', exit=0)),
     ('/v1/tasks/{task}/log' + SEND, b'forged'),
     ('/v1/tasks/{task}/artifacts/f' + SEND + '&last=1', b'forged'),
+    ('/v1/tasks/{task}/outputs?fence={fence}', dict(forged='x')),
     ('/v1/finishes', dict(items=[dict(fence='{fence}', exit=0)])),
 ]
 grant = granted()[0]
@@ -99,11 +101,21 @@ for path, body in ROUTES:
         body = dict(items=[dict(fence=grant['fence'], exit=0)])
     for who, voice, status in [('another token of the tenant', two.token, 403), ("another tenant's token", acme.token, 404), ('who may read and enqueue', reader, 403),
                                ('a running job', job, 403), ('nobody', None, 401)]:
+        if voice == job and '/outputs' in path:
+            continue # of itself it may
         answer = s.ask('POST', path.format(**fill), body, token=voice)
         if path == '/v1/finishes' and answer.status == 200:
             same([r['status'] for r in answer.json['results']], [status], f'{path} of {who}: {status} in its place')
         else:
             ok(answer.status == status, f'{path} of {who}: {status}', answer)
+own, others = f'/v1/tasks/{grant["task"]}/outputs?fence={grant["fence"]}', f'/v1/tasks/{other["task"]}/outputs?fence={other["fence"]}'
+same([s.post(path, dict(a='b'), token=job).status for path in (own, others)], [200, 403], 'a job tells its own outputs, and no other one\'s')
+same(s.get(f'/v1/tasks/{grant["task"]}', token=admin).json['outputs'], dict(a='b'), 'they are kept, and nobody else\'s')
+refused(s.post(own, dict(a='x' * 262145), token=one.token), 422, 'invalid', '/a', 'a value over 256 KiB')
+same(s.post(own, dict(a='x' * 262144), token=one.token).status, 200, 'one of 256 KiB')
+refused(s.post(own, dict(a=1), token=one.token), 422, 'invalid', '/a', 'a number')
+refused(s.post(own, [], token=one.token), 422, 'invalid', '', 'a list')
+refused(s.post(f'/v1/tasks/{grant["task"]}/outputs', dict(a='b'), token=one.token), 400, 'bad_request', text='no fence')
 same([c['signal'] for c in two.say(dict(free=0, renew=[dict(fence=grant['fence'])])).json['cancels']], ['KILL'], 'a renewal by another token is none')
 task = s.get(f'/v1/tasks/{grant["task"]}', token=admin).json
 same((task['state'], s.get('/v1/executors/one', token=admin).json['state'], s.get(f'/v1/tasks/{task["id"]}/log', token=admin).body), ('X', 'active', b''), 'nothing came of it')

@@ -197,9 +197,13 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         struct target target;
         struct str why;
         if (node->row.marks & MARK_CHANGESET && !target_of(turn, &node->row, &target, &why)) {
+            struct because gone = { .actor = STR("engine"), .reason = why };
             if (turn->claims.n_parked_tasks++ >= turn->engine->batch)
                 return; /* what its end makes pending is too late for this turn, too */
-            task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = why });
+            if (node->row.marks & MARK_LOOK)
+                task_end(turn->slice, node, STATE_A, OUTCOME_cancelled, &gone); /* nowhere to look */
+            else
+                task_stop(turn->slice, node, STATE_A, &gone);
             slice_settle(turn->slice);
             continue;
         }
@@ -207,7 +211,7 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
             picks_replace(&picks, NULL); /* the class is the target's: none of it starts now */
             continue;
         }
-        bool closed = lane_closed(turn->slice, node->row.lane);
+        bool closed = lane_closed(turn->slice, node->row.lane) && !(node->row.marks & MARK_LOOK); /* starts nothing */
         if (PLANT(pause_ignored))
             closed = false;
         if (closed) {

@@ -38,6 +38,7 @@ bool command_site(struct turn *turn, struct command *command);
 bool command_note(struct turn *turn, struct command *command);
 bool command_changeset(struct turn *turn, struct command *command);
 bool command_approve(struct turn *turn, struct command *command);
+bool command_outputs(struct turn *turn, struct command *command);
 
 /* enqueue.c: what revisions make tasks with, too. enqueue_fill: the answer, when the turn is decided */
 void enqueue_fill(struct turn *turn, struct command *command);
@@ -52,8 +53,14 @@ void edge_make(struct turn *turn, struct node *node, struct node *other, enum ed
 /* operate.c */
 void lanes_resume(struct turn *turn); /* returns a batch of parked tasks of resumed lanes */
 
+/* outputs.c. outputs_of: as of this turn; empty: none. outputs_finish: to those of a finish join those that the attempt
+ * told while it ran; outputs_keep: what the finish brings is kept. */
+#define BASE_NONE "none" /* the base of a change set on a branch that has no commit yet */
+struct str outputs_of(struct turn *turn, const struct task *row);
+void outputs_finish(struct turn *turn, struct node *node, struct finish_item *item);
+void outputs_keep(struct turn *turn, struct node *node, const struct finish_item *item);
+
 /* finish.c */
-struct str outputs_of(struct turn *turn, const struct task *row); /* as of this turn; empty: none */
 void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
 
 /* prune.c */

@@ -8,6 +8,7 @@
 #include "engine/cache/cache.h"
 #include "engine/command/command.h"
 #include "engine/grants.h"
+#include "engine/targets.h"
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 
@@ -93,44 +94,24 @@ static enum err_code finish_judge(struct turn *turn, const struct command *comma
     return ERR_none;
 }
 
-struct str outputs_of(struct turn *turn, const struct task *row)
-{
-    struct store *store = turn->engine->store;
-    const struct str *told = turn->changes.outputs.n ? map_find(&turn->outputs_of, (uint64_t)row->id) : NULL;
-    struct str outputs = told ? *told : (struct str){ 0 };
-    if (!(row->marks & MARK_OUTPUTS))
-        return (struct str){ 0 };
-    if (!outputs.len)
-        turn_read(turn, store->ops->load_outputs(store, turn->arena, row->id, &outputs, turn->err));
-    return outputs;
-}
-
-static void outputs_put(struct turn *turn, int64_t task, struct str outputs)
-{
-    struct str *kept = ARENA_NEW(turn->arena, struct str);
-    *kept = outputs;
-    map_put(&turn->outputs_of, (uint64_t)task, kept);
-    *ARRAY_ADD(turn->arena, turn->changes.outputs) = (struct task_outputs){ task, outputs };
-}
-
 static void finish_keep(struct turn *turn, struct node *node, const struct finish_item *item)
 {
-    if (item->outputs.len) {
-        node->row.marks |= MARK_OUTPUTS; /* before its end reaches its successors */
-        outputs_put(turn, item->fence.task, item->outputs);
-    }
+    outputs_keep(turn, node, item);
     if (item->log.len)
         *ARRAY_ADD(turn->arena, turn->changes.log_tails) =
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
 }
 
-/* Before the end is judged: it says that the change set is in the repository. */
-static void revision_keep(struct turn *turn, struct node *node, const struct finish_item *item)
+/* Before the end is judged: it says that the change set is in the repository. Of another task it says nothing. */
+static void revision_keep(struct turn *turn, struct node *node, struct finish_item *item)
 {
     struct changeset *row = item->revision.len ? changeset_of(turn->slice, node) : NULL;
     if (!row)
         return;
+    struct target target;
+    struct str ignored;
     row->revision = item->revision;
+    item->archive = target_of(turn, &node->row, &target, &ignored) ? target.archive->lane : 0;
     changeset_touch(turn->slice, node);
 }
 
@@ -173,6 +154,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         bool ahead = returned && node->row.state == STATE_P && node->row.waits;
         if (ahead)
             task_wait(turn->slice, node, 0, &because);
+        outputs_finish(turn, node, item);
         kept_add(turn, node, &attempt, end.log_bytes, item->outputs);
         finish_keep(turn, node, item);
         turn->n_finished++;

@@ -100,7 +100,8 @@ static void grant_apply(struct turn *turn, struct command *poll, struct node *no
         .program = conf->apply,
         .n_program = conf->n_apply,
         .timeout_ms = conf->timeout_ms,
-        .limits = turn->engine->site->changesets.limits };
+        .limits = turn->engine->site->changesets.limits,
+        .look = (node->row.marks & MARK_LOOK) != 0 };
 }
 
 static void grant_render(struct turn *turn, struct command *poll, struct node *node)
@@ -168,7 +169,11 @@ static void grant_undo(
     struct because because = { .actor = known->row.name, .reason = STR("the grant did not arrive") };
     attempt_change(turn, attempt)->removed = true;
     node->row.attempts--;
-    if (node->row.ending && node->row.ending != STATE_S)
+    const struct changeset *changeset = changeset_of(turn->slice, node);
+    bool look = changeset && changeset->base.len && node->row.ending; /* of an attempt before this one */
+    if (look || node->row.marks & MARK_LOOK)
+        task_look(turn->slice, node, look ? node->row.ending : look_end(node), &because);
+    else if (node->row.ending && node->row.ending != STATE_S)
         task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
     else
         task_return(turn->slice, node, &because);

@@ -42,6 +42,7 @@ void turn_widen(struct turn *turn)
 static const bool kinds[CMD_KIND_COUNT] = {
     [CMD_POLL] = true,
     [CMD_FINISH] = true,
+    [CMD_OUTPUTS] = true,
     [CMD_ENQUEUE] = true,
     [CMD_REVISION] = true,
     [CMD_CAUSE] = true,

@@ -31,7 +31,8 @@ static void test_all_fields(void **state)
     read_text(&f,
         "{\"task\":7,\"fence\":\"" FENCE
         "\",\"exit\":3,\"outputs\":{\"b\":\"2\",\"a\":\"1\"},\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},"
-        "\"log_bytes\":9,\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:00Z\",\"finished\":"
+        "\"log_bytes\":9,\"revision\":\"r12\",\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:"
+        "00Z\",\"finished\":"
         "\"2026-01-01T00:00:01Z\"}",
         7);
     assert_true(f.good);
@@ -48,6 +49,7 @@ static void test_all_fields(void **state)
     assert_int_equal(f.item.log_bytes, 9);
     assert_int_equal(f.item.log_offset, 4);
     check_str(f.item.log, "hello");
+    check_str(f.item.revision, "r12");
     arena_release(&f.arena);
 }
 
@@ -72,6 +74,14 @@ static const struct {
         "invalid | /outputs/a: an output must be a string of at most 65536 bytes" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":[]}", 0,
         "invalid | /outputs: 'outputs' must be an object of at most 1000 strings" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"revision\":\"a b\"}", 0,
+        "invalid | /revision: 'revision' must be printable, without blanks" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"revision\":7}", 0,
+        "invalid | /revision: 'revision' must be a string, not a number" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"revision\":"
+      "\"1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678"
+      "9012345678901\"}",
+        0, "invalid | /revision: 'revision' is longer than 100 bytes" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"log\":\"%%%\"}", 0,
         "invalid | /log: 'log' must be at most 16384 bytes in base64" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"exits\":0}", 0,
@@ -151,6 +161,9 @@ static void test_same_meaning(void **state)
         { "\"exit\":0,\"usage\":{\"cpu_ms\":1}", "\"exit\":0,\"usage\":{\"cpu_ms\":2}", true },
         { "\"signal\":9", "\"signal\":15", false },
         { "\"exit\":0,\"log_bytes\":1", "\"exit\":0,\"log_bytes\":2", false },
+        { "\"exit\":0", "\"exit\":0,\"revision\":\"1\"", false },
+        { "\"exit\":0,\"revision\":\"2\"", "\"exit\":0,\"revision\":\"1\"", false },
+        { "\"exit\":0,\"revision\":\"2\",\"reason\":\"a\"", "\"revision\":\"2\",\"exit\":0", true },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint8_t a[16], b[16];
