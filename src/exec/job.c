@@ -115,8 +115,11 @@ static void job_fields(struct fields *fields, struct job *job)
     field_texts(fields, &job->artifacts);
     field_text(fields, &job->refusal);
     field_number(fields, &job->refusal_exit);
-    if (fields->out ? job->note.len > 0 : fields->rest.len > 0) /* shims of earlier versions refuse it */
+    bool out = fields->out != NULL; /* shims of earlier versions refuse what follows */
+    if (out ? job->note.len > 0 || job->applies : fields->rest.len > 0)
         field_text(fields, &job->note);
+    if (out ? job->applies : fields->rest.len > 0)
+        field_truth(fields, &job->applies);
 }
 
 void job_pack(const struct job *job, struct buf *out)

@@ -45,6 +45,7 @@ struct job {
     struct str refusal; /* not empty: why it can't be run */
     int64_t refusal_exit;
     struct str note; /* its log begins with it; empty: none */
+    bool applies;    /* it is `weir apply`: its finish has a revision, and a reason from io/reason */
 };
 
 /* job_pack: the record with its head. job_unpack: *bytes must live as long as the job, whose strings point into it. */

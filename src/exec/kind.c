@@ -19,7 +19,7 @@ enum { ENVIRONMENT_MAX = 4096, STRICT_PIDS = 512 };
  * 2 MiB of all. */
 enum { OUTPUT_VARIABLE_MAX = 100 << 10, OUTPUT_VARIABLES_MAX = 1 << 20 };
 
-static const struct kind *const kinds[] = { &kind_container, &kind_shell };
+static const struct kind *const kinds[] = { &kind_apply, &kind_container, &kind_shell };
 
 struct str kind_text(const json_t *spec, const char *key)
 {

@@ -1,5 +1,5 @@
-/* kind: how a task becomes a process: a port with one operation and two backends, `shell` (command or script on the
- * host) and `container` (an image, through podman or docker).
+/* kind: how a task becomes a process: a port with one operation and three backends, `shell` (command or script on the
+ * host), `container` (an image, through podman or docker) and `apply` (a change set, by this program).
  *
  * The kind gets the task's spec as the server sent it and fills in argv and environment; everything after that
  * (spawn, limits, log, end) is the same for all. To add a kind: write kind_NAME.c with a struct kind, add it to
@@ -21,6 +21,7 @@ struct place {
     char **environ;                       /* the executor's own, for the container program */
     uint64_t log_bytes_max;
     int64_t grace_ms;
+    bool apply; /* this executor applies change sets */
 };
 
 struct environment { /* NAME=VALUE strings in an arena; a later value of a name replaces the earlier */
@@ -37,14 +38,14 @@ struct kind {
     /* prepare: env is complete; fills argv, envp, script, container, or refusal and refusal_exit. */
     void (*prepare)(const json_t *spec, const struct place *place, struct environment *env, struct job *job);
 };
-extern const struct kind kind_shell, kind_container;
+extern const struct kind kind_shell, kind_container, kind_apply;
 
 /* kind_job: a grant's spec as a job. Never fails: a spec that can't be run becomes a job with a refusal. Strings live
  * in the arena. */
 void kind_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena,
     struct job *out);
 
-/* What both kinds need. kind_argv: the spec's command as argv, behind n_head free places; NULL: it has none, or a word
+/* What the kinds need. kind_argv: the spec's command as argv, behind n_head free places; NULL: it has none, or a word
  * of it has a NUL. kind_text: a member that is a text; empty: it isn't there. */
 char **kind_argv(const json_t *spec, struct arena *arena, size_t n_head);
 struct str kind_text(const json_t *spec, const char *key);

@@ -87,6 +87,17 @@ void output_put(struct str text, struct json *json, size_t *out_left)
     json_object_end(json);
 }
 
+struct str output_find(struct str text, struct str name)
+{
+    struct str line, found = { 0 };
+    while (str_cut(&text, '\n', &line)) {
+        ptrdiff_t at = str_index(line, '=');
+        if (at >= 0 && str_eq(str_trim(str_sub(line, 0, (size_t)at)), name))
+            found = str_trim(str_sub(line, (size_t)at + 1, line.len));
+    }
+    return found;
+}
+
 void output_check(int dir_fd, struct log_file *log)
 {
     struct buf text, unused;

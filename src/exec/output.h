@@ -20,6 +20,9 @@ bool output_read(int dir_fd, struct buf *out);
  * left out; *out_left says how many. */
 void output_put(struct str text, struct json *json, size_t *out_left);
 
+/* output_find: the last value of the name; empty: there is none. */
+struct str output_find(struct str text, struct str name);
+
 /* output_check: writes a line to the job's log if output_put will leave lines out. The shim calls it while the log is
  * open; the agent, which sends the outputs later, can't. */
 void output_check(int dir_fd, struct log_file *log);

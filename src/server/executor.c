@@ -100,6 +100,7 @@ static bool executor_configure(struct session *s, struct agent_config *config)
     config->zone = option_get(options, "zone");
     config->container = option_get(options, "container");
     config->beside = option_given(options, "beside");
+    config->apply = config->beside || option_given(options, "apply");
     config->token = s->token;
     config->ca_file = file_pass("WEIR_CA", s->ca, arena);
     config->client_cert = file_pass("WEIR_CLIENT_CERT", s->client_cert, arena);

@@ -90,6 +90,7 @@ struct place agent_place(const struct agent *agent, const struct shim_handle *ha
         .environ = environ,
         .log_bytes_max = agent->config->log_bytes_max,
         .grace_ms = agent->config->grace_ms,
+        .apply = agent->config->apply,
     };
 }
 

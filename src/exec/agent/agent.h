@@ -24,6 +24,7 @@ struct agent_config {
     size_t n_labels;
     int64_t slots, grace_ms;
     uint64_t log_bytes_max;
+    bool apply;            /* it takes change sets */
     bool beside;           /* started by a server on this machine: ends when that is gone and no job runs */
     const char *container; /* NULL: podman or docker, whichever is found */
     const char *const *container_options; /* NULL-ended; NULL: none */

@@ -164,7 +164,8 @@ static void put_memory(struct json *json)
 
 void agent_register(struct agent *agent)
 {
-    static const char *const kinds[] = { "command", "script", "image" }; /* all but data */
+    static const char *const kinds[] = { "command", "script", "image", "apply" }; /* all but data */
+    size_t n_kinds = sizeof kinds / sizeof *kinds - !agent->config->apply;
     struct buf body;
     agent->registered = false;
     agent->unheard = true;
@@ -180,7 +181,7 @@ void agent_register(struct agent *agent)
         json_put_z(&json, "zone", agent->config->zone);
     json_key(&json, "kinds");
     json_array_begin(&json);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < n_kinds; i++)
         json_z(&json, kinds[i]);
     json_array_end(&json);
     json_put_z(&json, "instance", agent->instance);

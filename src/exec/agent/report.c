@@ -4,6 +4,7 @@
  * durable; an end is sent only when the server has stored all log bytes before its inline part. An unreachable server
  * is retried with growing pauses; when the server refuses (a newer grant exists, no such task) the job is dropped. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "exec/agent/agent.h"
 #include "exec/base64.h"
 #include "exec/output.h"
+#include "io/fsx.h"
 #include "io/log.h"
 
 enum {
@@ -22,7 +24,9 @@ enum {
     RETRY_MIN_MS = 100,
     RETRY_MAX_MS = 2000,
     POST_TIMEOUT_MS = 15000,
-    SETTLE_MS = 30
+    SETTLE_MS = 30,
+    REVISION_MAX = 100,
+    REASON_BYTES_MAX = 900
 };
 
 static void report_post(struct shim_handle *handle, int64_t offset, int64_t bytes);
@@ -250,6 +254,34 @@ static void item_outputs(struct shim_handle *handle, struct json *json)
     buf_release(&text);
 }
 
+/* item_revision: what the change set has become, as the server takes it. */
+static void item_revision(struct shim_handle *handle, struct json *json)
+{
+    struct buf text;
+    buf_init(&text, OUTPUT_BYTES_MAX + 1);
+    struct str revision =
+        output_read(handle->dir_fd, &text) ? output_find(buf_str(&text), STR("revision")) : (struct str){ 0 };
+    bool good = revision.len > 0 && revision.len <= REVISION_MAX;
+    for (size_t i = 0; good && i < revision.len; i++)
+        good = revision.ptr[i] > ' ' && revision.ptr[i] <= '~';
+    if (good) {
+        json_key(json, "revision");
+        json_str(json, revision);
+    }
+    buf_release(&text);
+}
+
+/* item_reason: the shim's word, or that of `weir apply`, which knows more. */
+static void item_reason(struct shim_handle *handle, struct json *json)
+{
+    char text[REASON_BYTES_MAX + 1] = "";
+    if (handle->applies)
+        fsx_read_text(handle->dir_fd, "io/reason", O_NOFOLLOW | O_NONBLOCK, text, sizeof text);
+    const char *reason = text[0] != '\0' ? text : handle->status.reason;
+    if (reason[0] != '\0')
+        json_put_z(json, "reason", reason);
+}
+
 void report_item(struct shim_handle *handle, struct json *json)
 {
     const struct status *status = &handle->status;
@@ -266,8 +298,12 @@ void report_item(struct shim_handle *handle, struct json *json)
     /* the container program's own exit status: it shows why there was no container */
     if (status->outcome == OUTCOME_temporary && status->exit >= 0)
         json_put_i64(json, "exit", status->exit);
-    if (handle->bare == 0 && status->reason[0] != '\0')
-        json_put_z(json, "reason", status->reason);
+    if (handle->applies && status->outcome != OUTCOME_none && status->signo >= 0)
+        json_put_i64(json, "signal", status->signo); /* killed, it couldn't look whether it had committed */
+    if (handle->applies)
+        item_revision(handle, json);
+    if (handle->bare == 0)
+        item_reason(handle, json);
     if (handle->bare == 0) {
         item_outputs(handle, json);
         send_item(handle, json);

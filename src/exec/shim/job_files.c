@@ -76,6 +76,8 @@ static bool files_put(struct job_files *files, const struct job *job, int work_f
         ok &= file_put(files->io_fd, "script", job->script, mode);
     if (container)
         unlinkat(files->io_fd, "cid", 0);
+    if (job->applies)
+        unlinkat(files->io_fd, "reason", 0);
     return ok;
 }
 

@@ -208,6 +208,7 @@ static void shim_handle_take_job(struct shim_handle *handle, const struct job *j
     memcpy(handle->fence, job->fence.ptr, job->fence.len);
     handle->upload.wanted = job->artifacts != NULL;
     handle->contained = job->container != NULL;
+    handle->applies = job->applies;
     handle->holds = job->holds;
     handle->grace_ms = job->grace_ms;
     handle->signalled = 0;

@@ -55,6 +55,7 @@ struct shim_handle {
     bool unheard; /* adopted, and the shim hasn't sent HELLO yet: it may be ending, and its job may never have begun */
     bool holds;   /* the job must be dead before its lease expires */
     bool contained; /* the job runs in a container */
+    bool applies;   /* it is a change set */
     int64_t grace_ms;
     int signalled;         /* the strongest signal sent so far; 0: none */
     int64_t lease_told_ms; /* boot time of the deadline that the shim was sent last */

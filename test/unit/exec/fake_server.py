@@ -30,6 +30,7 @@ class Task:
         self.chunks = []        # (offset, length) of log requests
         self.source = None      # of an archive's task
         self.files = {}         # artifacts by name, as they came
+        self.outputs = []       # told while it ran, one dict a call
 
 
 class FakeServer:
@@ -57,6 +58,7 @@ class FakeServer:
         self.sockets = set()
         self.faults = []
         self.trees = {}         # path -> bytes of a tar
+        self.outputs_status = 200  # of a running attempt: 200 keeps them
         self.start()
 
     # -- for tests
@@ -199,7 +201,19 @@ class FakeServer:
             return self.append(int(parts[2]), query, body)
         if len(parts) > 4 and parts[1] == 'tasks' and parts[3] == 'artifacts':
             return self.keep(int(parts[2]), urllib.parse.unquote('/'.join(parts[4:])), query, body)
+        if len(parts) == 4 and parts[1] == 'tasks' and parts[3] == 'outputs':
+            return self.tell(int(parts[2]), query, json.loads(body))
         return 404, {'code': 'not_found', 'detail': path}
+
+    def tell(self, number, query, outputs):
+        with self.lock:
+            task = self.tasks[number]
+            if query['fence'] != task.fence:
+                return 409, {'code': 'stale_fence'}
+            if self.outputs_status == 200:
+                task.outputs.append(outputs)
+            self.lock.notify_all()
+            return self.outputs_status, {'task': number} if self.outputs_status == 200 else {'code': 'unavailable', 'detail': 'not now'}
 
     def keep(self, number, name, query, body):
         with self.lock:

@@ -44,6 +44,7 @@ static void sample(struct job *job, char **argv, char **envp)
             .copy = true },
         .strict = true,
         .artifacts = envp,
+        .applies = true,
     };
 }
 
@@ -78,6 +79,7 @@ static void comes_back(void **state)
     assert_true(
         str_eqz(out.checkout.archive, "ark") && str_eqz(out.checkout.url, "/r") && str_eqz(out.checkout.commit, "abc"));
     assert_string_equal(out.artifacts[0], "A=b");
+    assert_true(out.applies && out.note.len == 0);
     assert_null(out.artifacts[1]);
 
     /* Bytes of an older, longer record behind it don't count. */

@@ -177,9 +177,39 @@ static void numbers(void **state)
     arena_release(&arena);
 }
 
+/* Only an executor that was told to applies change sets; the order goes to it as it is. */
+static void apply(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct job job;
+    struct place place = place_of(NULL);
+    json_t *spec = json_loads(
+        "{\"command\":[\"rm\"],\"holds\":true,\"timeout_ms\":9,\"apply\":{\"csid\":\"c1\"},\"token\":\"t\"}", 0, NULL);
+    kind_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    assert_true(str_eqz(job.refusal, "this executor doesn't apply change sets (weir executor --apply)"));
+    assert_false(job.applies);
+    place.apply = true;
+    kind_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    assert_int_equal(job.refusal.len, 0);
+    assert_true(job.applies && job.holds && job.timeout_ms == 9);
+    assert_true(str_eqz(job.input, "{\"csid\":\"c1\"}"));
+    assert_string_equal(job.argv[0], "/proc/self/exe");
+    assert_string_equal(job.argv[1], "apply");
+    assert_null(job.argv[2]);
+    struct buf words;
+    buf_init(&words, 1 << 20);
+    joined(&words, job.envp);
+    assert_string_equal(words.ptr,
+        "PATH=/bin HOME=/d/3/work LANG=C WEIR_TOKEN=t " FIXED " WEIR_INPUT=/d/3/io/input WEIR_REASON=/d/3/io/reason");
+    buf_release(&words);
+    json_decref(spec);
+    arena_release(&arena);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals), cmocka_unit_test(apply),
         cmocka_unit_test(container), cmocka_unit_test(archives), cmocka_unit_test(numbers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

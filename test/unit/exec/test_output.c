@@ -63,6 +63,16 @@ static void output_grows(void **state)
     }
 }
 
+static void found_by_name(void **state)
+{
+    (void)state;
+    struct str text = STR("a=1\nrevision = 7 \nrevisions=8\n\nrevision=r=9\r\nb");
+    assert_true(str_eqz(output_find(text, STR("revision")), "r=9"));
+    assert_true(str_eqz(output_find(text, STR("a")), "1"));
+    assert_int_equal(output_find(text, STR("b")).len, 0);
+    assert_int_equal(output_find(STR(""), STR("b")).len, 0);
+}
+
 static void base64(void **state)
 {
     (void)state;
@@ -99,6 +109,6 @@ static void log_file_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(outputs), cmocka_unit_test(output_grows),
-        cmocka_unit_test(base64), cmocka_unit_test(log_file_limit) };
+        cmocka_unit_test(found_by_name), cmocka_unit_test(base64), cmocka_unit_test(log_file_limit) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
