@@ -361,6 +361,24 @@ static void test_RQ27_a_lost_member_is_looked_for(void **state)
     }
 }
 
+/* What a rollback has undone is stored, beyond what it named: a later rollback may undo that. */
+static void test_RQ27_what_was_undone_is_kept(void **state)
+{
+    (void)state;
+    int64_t executor = applier("x"), c1 = submit("c1", MOVE_DC, "a", ""), c2 = submit("c2", MOVE_DC, "b", "c1");
+    assert_int_equal(end_as(start(executor, c1)->fence, (struct end){ .revision = "1" }), ERR_none);
+    assert_int_equal(end_as(start(executor, c2)->fence, (struct end){ .revision = "2" }), ERR_none);
+    int64_t rollback = submit("r1", MOVE_RB, "", "c1");
+    assert_int_equal(end_as(start(executor, rollback)->fence, (struct end){ .revision = "3" }), ERR_none);
+    assert_int_equal(row_of(rollback).n_undoes, 2);
+    rig_restart(&rig);
+    executor = applier("x");
+    int64_t again = submit("r2", MOVE_RB, "", "r1");
+    assert_int_equal(end_as(start(executor, again)->fence, (struct end){ .revision = "4" }), ERR_none);
+    assert_true(row_of(c1).rolled_back_by == 0 && row_of(c2).rolled_back_by == 0);
+    assert_int_equal(row_of(rollback).rolled_back_by, again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +392,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_RQ26_quarantine, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ25_a_late_result_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_RQ27_a_lost_member_is_looked_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_RQ27_what_was_undone_is_kept, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
