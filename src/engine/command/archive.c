@@ -305,8 +305,8 @@ static size_t tasks_stop(struct turn *turn, const int64_t *ids, size_t n, struct
     size_t stopped = 0;
     for (size_t i = 0; i < n && stopped < turn->engine->batch; i++) {
         struct node *node = slice_find(turn->slice, ids[i]);
-        if (!node || state_ended(node->row.state) || node->row.ending)
-            continue;
+        if (!node || state_ended(node->row.state) || node->row.ending || node->row.marks & MARK_LOOK)
+            continue; /* the last ends when it would be granted */
         task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = reason });
         stopped++;
     }
