@@ -17,7 +17,9 @@
 #include "engine/tenants.h"
 #include "engine/waiters.h"
 
-enum { LOOKS_MAX = 6 }; /* attempts after which what nobody could find out is given up */
+/* LOST_MAX: attempts of a change set (command/changeset.c). LOOKS_MAX: after so many what nobody could find out is
+ * given up. */
+enum { LOST_MAX = 3, LOOKS_MAX = 6 };
 
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt)
 {
@@ -119,12 +121,14 @@ static bool image_failed(struct turn *turn, const struct node *node, const struc
     return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
 }
 
-/* look_end: where a change set that was granted to look is to go. */
+/* look_end: where a change set that was granted to look is to go. Of one that a rollback stopped, the rollback may have
+ * failed since: then it goes on. One that is in quarantine had lost all its attempts before it was granted to look. */
 enum task_state look_end(const struct node *node)
 {
     unsigned look = node->row.marks & MARK_LOOK;
+    bool quarantine = node->row.attempts - node->row.base > LOST_MAX;
     if (look == LOOK_OTHER)
-        return hold_has(node, HOLD_rollback) ? STATE_S : STATE_F;
+        return hold_has(node, HOLD_rollback) || !quarantine ? STATE_S : STATE_F;
     return look == LOOK_T ? STATE_T : look == LOOK_A ? STATE_A : STATE_NONE;
 }
 
