@@ -43,6 +43,7 @@ sim: setup
 	@test -f build-sim/build.ninja || meson setup build-sim --buildtype=release >/dev/null
 	@ninja --quiet -C build-sim test/sim/sim test/sim/sim-planted && build-sim/test/sim/sim --small $(FAULTS) && \
 		build-sim/test/sim/sim --seeds 1 $(SEEDS) && build-sim/test/sim/sim --servers --seeds 1 $(SERVER_SEEDS) && \
+		build-sim/test/sim/sim --changesets --seeds 1 $(SEEDS) && build-sim/test/sim/sim --changesets --servers --seeds 1 $(SEEDS) && \
 		build-sim/test/sim/sim --quotas --seeds 1 $(SERVER_SEEDS) && build-sim/test/sim/sim --quotas --servers --seeds 1 $(SERVER_SEEDS) && \
 		exec test/sim/on_stores.py build-sim/test/sim/sim $(STORE_SEEDS) $(STORE_SEEDS)
 

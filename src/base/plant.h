@@ -117,6 +117,22 @@
     X(prune_recent, "what has ended just now is pruned as if it were old") \
     X(prune_bytes_kept, "bytes of pruned logs are still counted")
 
+/* of change sets: the simulator's worlds with --changesets */
+#define PLANTS_CHANGESETS(X) \
+    X(files_kept, "a change set that has ended stays in the lists of its paths") \
+    X(chain_cut, "behind a change set that wasn't applied nobody takes its place") \
+    X(csid_unlooked, "an executor commits without a look for the CSID") \
+    X(rollback_hold_kept, "a rollback that fails leaves its members held") \
+    X(member_missed, "a rollback takes only what it names, not what depends on that") \
+    X(member_late_missed, "a change set that depends on a member and comes later doesn't join") \
+    X(label_ignored, "pending change sets start in the order of their arrival") \
+    X(approval_skipped, "a change set starts without its ticket") \
+    X(target_unlimited, "a change set is granted whatever of its target runs") \
+    X(rollback_beside, "a rollback starts while a member runs") \
+    X(undone_unmarked, "a member that a rollback has undone isn't marked") \
+    X(retry_unplaced, "a change set that is retried keeps its place") \
+    X(why_approval_early, "why names a missing ticket only once nothing else is in the way")
+
 /* where the simulator doesn't come: files, processes, memory */
 #define PLANTS_SERVER(X) \
     X(lease_long, "a lease lapses three times too late") \
@@ -163,6 +179,9 @@ enum plant {
     PLANT_quotas = PLANT_several_end,
     PLANTS_QUOTAS(X)
     PLANT_quotas_end,
+    PLANT_changesets = PLANT_quotas_end,
+    PLANTS_CHANGESETS(X)
+    PLANT_changesets_end,
     PLANTS_SERVER(X)
     PLANTS_LEAKS(X)
 #undef X

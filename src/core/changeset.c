@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/plant.h"
 #include "core/rollback.h"
 #include "core/settle.h"
 
@@ -180,8 +181,12 @@ static void paths_leave(struct slice *slice, struct node *node, struct changeset
         struct changeset_file file = file_of(node, row, path), behind = { 0 };
         bool hands_on = changeset_near(slice, file.lane, false, path, file.rank, true, &behind);
         struct node *heir = hands_on ? slice_find(slice, behind.task) : NULL;
+        if (PLANT(chain_cut))
+            heir = NULL;
         if (heir && !state_ended(heir->row.state) && heir->row.state != STATE_X)
             precursor_add(slice, heir, path, file.rank);
+        if (PLANT(files_kept))
+            continue;
         path_put(slice, &file, false);
         file.applied = true;
         if (applied)
@@ -205,7 +210,8 @@ static void place_again(struct slice *slice, struct node *node)
     struct changeset *row = changeset_of(slice, node);
     if (!row)
         return;
-    row->rank = slice->rows->rank(slice->rows->owner);
+    if (!PLANT(retry_unplaced))
+        row->rank = slice->rows->rank(slice->rows->owner);
     node->row.vt = row->tai;
     node->row.marks &= ~(unsigned)(MARK_FIXED | MARK_BEGUN);
     changeset_place(slice, node);

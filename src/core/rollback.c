@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/plant.h"
 #include "core/changeset.h"
 #include "core/hold.h"
 #include "core/settle.h"
@@ -13,6 +14,8 @@ static const struct because by_engine = { .actor = { "engine", 6 } };
 static void dependents_add(struct walk *walk, struct node *node)
 {
     size_t n;
+    if (PLANT(member_missed))
+        return;
     const struct edge *outs = slice_outs_others(walk->slice, node, EDGE_AFTER, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = outs[i].kind == EDGE_DEPENDS ? slice_find(walk->slice, outs[i].waiter) : NULL;
@@ -158,6 +161,8 @@ bool rollback_ready(struct slice *slice, struct node *rollback)
     if (!(rollback->row.marks & MARK_FIXED) && !members_fix(slice, rollback))
         return false;
     bool runs = member_runs(slice, rollback);
+    if (PLANT(rollback_beside))
+        runs = false;
     bool waits = is_member(slice, rollback, rollback->row.id);
     if (runs && !waits)
         hold_put(slice, rollback, HOLD_rollback, rollback->row.id, MEMBER_ITSELF);
@@ -177,6 +182,8 @@ bool rollback_holds(struct slice *slice, struct node *node)
 void rollback_join(struct slice *slice, struct node *node)
 {
     size_t n, n_holds;
+    if (PLANT(member_late_missed))
+        return;
     const struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(slice, ins[i].pred) : NULL;
@@ -258,6 +265,8 @@ static void members_restore(struct slice *slice, struct node *undone)
 static void member_undone(struct slice *slice, struct node *rollback, struct node *member)
 {
     struct changeset *row = changeset_of(slice, member);
+    if (PLANT(undone_unmarked))
+        return;
     row->rolled_back_by = rollback->row.id;
     changeset_touch(slice, member);
     if (member->row.marks & MARK_ROLLBACK)
@@ -287,6 +296,8 @@ void rollback_ended(struct slice *slice, struct node *rollback)
     struct node **applied = ARENA_ARRAY(slice->arena, struct node *, n + 1),
                 **waiting = ARENA_ARRAY(slice->arena, struct node *, n + 1);
     bool done = rollback->row.state == STATE_D;
+    if (PLANT(rollback_hold_kept) && !done)
+        return;
     for (size_t i = 0; i < n; i++) {
         if (!members[i])
             continue;

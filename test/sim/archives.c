@@ -79,6 +79,8 @@ void repositories_open(struct world *w)
         enum archive_kind kind;
     } kinds[] = { { "x", ARCHIVE_EXTERNAL }, { "g", ARCHIVE_GIT } };
     w->n_repositories = w->flat ? 0 : choose(&w->choices, REPOSITORIES_MAX + 1);
+    if (w->changesets && !w->n_repositories)
+        w->n_repositories = 1;
     w->looping = w->n_repositories > 0 && choose(&w->choices, 8) == 7;
     for (size_t i = 0; i < w->n_repositories; i++)
         w->repositories[i] =
@@ -162,6 +164,13 @@ void job_commits(struct world *w, int64_t id)
         return;
     trace(w, "the job of task %lld commits to %s", (long long)id, repo->name);
     commit_make(w, repo, id);
+}
+
+void archive_commit(struct world *w, int repository, int64_t cause)
+{
+    struct repository *repo = &w->repositories[repository];
+    if (!w->healing && !w->looping)
+        commit_make(w, repo, cause);
 }
 
 struct command *run_command(struct world *w)

@@ -44,6 +44,8 @@ static void mark_move(struct world *w, const struct event *e)
         MARK(w, back_off);
     if (e->to == STATE_F && str_eqz(e->reason, "its executor fell silent"))
         MARK(w, limit_reached);
+    if (e->from == STATE_P && str_starts(e->reason, STR("its archive was removed: the target")))
+        w->parked_tasks = true;
     if (str_eqz(e->reason, "paused")) {
         MARK(w, parked_by_pause);
         w->parked_tasks = true;
@@ -115,14 +117,21 @@ static void check_move(struct world *w, const struct event *e)
         w->known.retried[id] = true;
     if (state_ended(e->from) && w->before[id].holds & 1u << HOLD_telling)
         MARK(w, tell_retried);
+    if (state_ended(e->from) && w->changesets)
+        changeset_again(w, store_task(w, id));
     if (state_ended(e->from) && w->quotas)
         quotas_resumed(w, id);
-    if (w->known.folded_ending[id] && e->from == STATE_X && e->to != w->known.folded_ending[id])
+    if (w->known.folded_ending[id] == STATE_S && e->to == STATE_P)
+        w->known.folded_ending[id] = STATE_P; /* the rollback that stopped it has failed meanwhile */
+    bool applied = e->to == STATE_D && store_task(w, id)->marks & MARK_CHANGESET; /* whatever was ordered */
+    if (w->known.folded_ending[id] && e->from == STATE_X && e->to != w->known.folded_ending[id] && !applied)
         world_fail(w, "I6 a task that was to end went elsewhere", id);
     w->known.folded_ending[id] = STATE_NONE;
     w->known.folded[id] = e->to;
     if (state_ended(e->to))
         w->known.promoted[id] = false;
+    if (state_ended(e->to) && w->changesets)
+        changeset_end(w, store_task(w, id), e);
     if (e->from == STATE_S && e->to == STATE_D)
         check_begin(w, store_task(w, id)); /* there was nothing to run */
     if (e->to != STATE_X)
@@ -134,6 +143,8 @@ static void check_move(struct world *w, const struct event *e)
     w->known.folded_grant[id] = e->grant;
     check_start(w, id);
     check_begin(w, store_task(w, id));
+    if (w->changesets)
+        changeset_start(w, store_task(w, id));
 }
 
 static void check_events(struct world *w)
@@ -222,6 +233,8 @@ static void check_left_behind(struct world *w, const struct task *task)
         }
         if (due)
             MARK(w, return_batches);
+        if (pred && pred->state == STATE_D && pred->marks & MARK_CHANGESET)
+            continue; /* it was rolled back */
         if (pred && !due && (!state_ended(pred->state) || pred->state == STATE_D))
             world_fail(w, "a dependent of what was retried is left behind", task->id);
     }
@@ -452,11 +465,14 @@ void check_store(struct world *w)
     check_circles(w);
     check_uniques(w);
     check_archives(w);
+    if (w->changesets)
+        check_changesets(w);
     for (size_t i = 0; i < w->known.n_accepted; i++) {
         const struct task *task = store_task(w, w->known.accepted[i].id);
         if (!task)
             world_fail(w, "I1 an accepted task is gone", w->known.accepted[i].id);
-        if (w->known.accepted[i].cancelled && task->state == STATE_D)
+        bool set = task->marks & MARK_CHANGESET; /* its finish says that it is in the repository */
+        if (w->known.accepted[i].cancelled && task->state == STATE_D && !set)
             world_fail(w, "I6 a cancelled task was reported done", task->id);
     }
 }

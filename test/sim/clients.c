@@ -76,6 +76,12 @@ static void call_send(struct world *w, struct call *call)
     send_command(w, command, -1 - (int)(call - w->calls));
 }
 
+void call_new(struct world *w, struct command *command)
+{
+    w->calls[w->n_calls] = (struct call){ .command = command, .crashes = w->n_crashes };
+    call_send(w, &w->calls[w->n_calls++]);
+}
+
 static void client_enqueue(struct world *w)
 {
     bool red = w->quotas && chance(&w->choices, 500);
@@ -108,8 +114,7 @@ static void client_run(struct world *w)
     command->idempotency.key = str_fmt(&w->arena, "r%zu", w->n_calls);
     command->idempotency.route = STR("run");
     command->idempotency.body_hash[0] = 7;
-    w->calls[w->n_calls] = (struct call){ .command = command, .crashes = w->n_crashes };
-    call_send(w, &w->calls[w->n_calls++]);
+    call_new(w, command);
 }
 
 /* The configuration has another limit: told to the server now, or read when it starts next. */
@@ -126,6 +131,7 @@ static void client_limit(struct world *w)
     command->in.site.conf.semaphores.items = semaphore;
     command->in.site.conf.semaphores.n = 1;
     command->in.site.conf.tenants = tenants_conf(w);
+    command->in.site.conf.changesets = changesets_conf(w);
     send_command(w, command, OWNER_ORDER);
 }
 
@@ -238,8 +244,8 @@ bool clients_answered(const struct world *w)
 /* R16: however often a call is repeated, it is answered with the same ids. */
 static void call_answer(struct world *w, struct call *call, const struct command *command)
 {
-    bool run = command->kind == CMD_RUN;
-    size_t n = run ? 1 : command->out.enqueue.n_tasks;
+    bool run = command->kind == CMD_RUN, set = command->kind == CMD_CHANGESET;
+    size_t n = run || set ? 1 : command->out.enqueue.n_tasks;
     if (command->replay)
         MARK(w, idempotent_replay);
     if (command->replay && w->n_crashes > call->crashes)
@@ -247,8 +253,10 @@ static void call_answer(struct world *w, struct call *call, const struct command
     if (command->replay && call->first_answer > 0 && call->first_answer != w->at->index + 1)
         MARK(w, replayed_elsewhere);
     for (size_t i = 0; i < n; i++) {
-        int64_t id = run ? command->out.run.task : command->out.enqueue.tasks[i].task.id;
-        if (!run && command->out.enqueue.tasks[i].existing)
+        int64_t id = run   ? command->out.run.task
+                     : set ? command->out.changeset.task
+                           : command->out.enqueue.tasks[i].task.id;
+        if (!run && !set && command->out.enqueue.tasks[i].existing)
             MARK(w, unique_met);
         if (call->n_ids && (n != call->n_ids || id != call->ids[i]))
             world_fail(w, "R16 the same call was answered with other ids", id);
@@ -270,11 +278,14 @@ void client_answer(struct world *w, struct command *command)
     }
     if (command->kind == CMD_PRUNE)
         prune_answer(w, command);
-    if (command->kind != CMD_ENQUEUE && command->kind != CMD_RUN)
+    if (command->kind == CMD_CHANGESET)
+        changeset_answer(w, command);
+    if ((intptr_t)command->owner <= OWNER_ORDER)
         return;
     struct call *call = &w->calls[-1 - (intptr_t)command->owner];
     enum err_code code = command->err.code;
-    bool again = code == ERR_outcome_unknown || code == ERR_unavailable || code == ERR_disk_full ||
+    bool targetless = command->kind == CMD_CHANGESET && code == ERR_invalid; /* until its archive is added again */
+    bool again = targetless || code == ERR_outcome_unknown || code == ERR_unavailable || code == ERR_disk_full ||
                  code == ERR_internal || (w->quotas && code == ERR_quota_exceeded);
     if (!command->err.code)
         call_answer(w, call, command);

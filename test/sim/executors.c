@@ -15,8 +15,9 @@ static struct job *job_find(struct sim_executor *e, struct fence fence)
     return NULL;
 }
 
-static void job_start(struct world *w, struct sim_executor *e, struct fence fence)
+static void job_start(struct world *w, struct sim_executor *e, const struct grant *grant)
 {
+    struct fence fence = grant->fence;
     if (job_find(e, fence))
         return;
     for (size_t i = 0; i < JOBS_MAX; i++) {
@@ -31,6 +32,8 @@ static void job_start(struct world *w, struct sim_executor *e, struct fence fenc
         *job = (struct job){ .used = true, .fence = fence, .exit = ends[k].exit, .signal = ends[k].signal };
         job->ends_at = w->boot + 1 + (int64_t)choose(&w->choices, 8) * (chance(&w->choices, 100) ? 2000 : 60);
         job->ends_at += w->job_ms;
+        if (grant->task.marks & MARK_CHANGESET)
+            apply_begin(w, e, job, grant);
         watch_start(w, e, fence);
         job_commits(w, fence.task);
         trace(w, "executor %d starts %lld/%lld", e->index, (long long)fence.task, (long long)fence.grant);
@@ -51,6 +54,7 @@ static void job_cancel(struct world *w, struct sim_executor *e, const struct can
     }
     if (job->ended)
         return;
+    job->apply.ordered = true;
     bool obeys = chance(&w->choices, 700);
     int64_t soon = w->boot + (obeys ? 5 : 400);
     if (job->ends_at > soon)
@@ -65,8 +69,12 @@ static void jobs_end(struct world *w, struct sim_executor *e)
 {
     for (size_t i = 0; i < JOBS_MAX; i++) {
         struct job *job = &e->jobs[i];
-        if (job->used && !job->ended && job->ends_at <= w->boot)
-            job->ended = true;
+        if (job->used)
+            apply_step(w, e, job);
+        if (!job->used || job->ended || job->ends_at > w->boot)
+            continue;
+        job->ended = true;
+        apply_end(w, job);
     }
 }
 
@@ -79,7 +87,7 @@ static void registration(struct world *w, struct sim_executor *e)
     command->in.reg.memory = str_fmt(&w->arena, "host %u", e->hosts);
     row->host = str_fmt(&w->arena, "boot %u", (unsigned)e->boots);
     row->slots = e->slots;
-    row->kinds = 1u << KIND_COMMAND | 1u << KIND_SCRIPT;
+    row->kinds = 1u << KIND_COMMAND | 1u << KIND_SCRIPT | (e->applies ? 1u << KIND_APPLY : 0u);
     if (e->index % 2 == 0) {
         row->labels = ARENA_ARRAY(&w->arena, struct label, 1);
         row->labels[0] = (struct label){ STR("os"), STR("even") };
@@ -122,6 +130,9 @@ static void poll_send(struct world *w, struct sim_executor *e, bool again)
         item->hash[0] = (uint8_t)(job->exit + 2);
         item->hash[1] = (uint8_t)(job->signal + 2);
         item->hash[2] = (uint8_t)job->outcome;
+        item->hash[3] = (uint8_t)job->apply.revision;
+        if (job->apply.revision)
+            item->revision = str_fmt(&w->arena, "r%lld", (long long)job->apply.revision);
         item->hash[15] = 1;
     }
     command->in.poll.free = e->slots > used ? e->slots - used : 0;
@@ -240,6 +251,7 @@ void executor_answer(struct world *w, struct command *command)
     e->poll_open = false;
     if (command->err.code)
         return;
+    e->lease_from = e->poll_sent;
     /* as our own executor does: what it is told last counts. Others keep the largest */
     bool forgets = e->index % 2 == 0;
     if (forgets || command->out.poll.head_seq > e->seen_seq) {
@@ -249,5 +261,5 @@ void executor_answer(struct world *w, struct command *command)
     for (size_t i = 0; i < command->out.poll.n_cancels; i++)
         job_cancel(w, e, &command->out.poll.cancels[i]);
     for (size_t i = 0; i < command->out.poll.n_grants; i++)
-        job_start(w, e, command->out.poll.grants[i].fence);
+        job_start(w, e, &command->out.poll.grants[i]);
 }

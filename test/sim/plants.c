@@ -7,9 +7,9 @@
 
 #include "runs.h"
 
-static const struct { const char *name, *text; } plants[PLANT_quotas_end] = {
+static const struct { const char *name, *text; } plants[PLANT_changesets_end] = {
 #define X(name, text) [PLANT_##name] = { #name, text },
-    PLANTS(X) PLANTS_SEVERAL(X) PLANTS_QUOTAS(X)
+    PLANTS(X) PLANTS_SEVERAL(X) PLANTS_QUOTAS(X) PLANTS_CHANGESETS(X)
 #undef X
 };
 
@@ -18,7 +18,7 @@ enum plant plant_selected;
 
 bool plant_select(const char *name)
 {
-    for (int i = 1; i < PLANT_quotas_end; i++)
+    for (int i = 1; i < PLANT_changesets_end; i++)
         if (plants[i].name && strcmp(plants[i].name, name) == 0)
             plant_selected = (enum plant)i;
     return plant_selected != PLANT_none;
@@ -71,8 +71,13 @@ int plants_run(uint64_t limit, char **names, int n_names)
 {
     struct search running[2] = { 0 };
     unsigned found = 0, all = 0, out = 0;
-    int first = mode_quotas ? PLANT_quotas : mode_servers ? PLANT_several : PLANT_none;
-    int last = mode_quotas ? PLANT_quotas_end : mode_servers ? PLANT_several_end : PLANT_COUNT;
+    int first = PLANT_none, last = PLANT_COUNT;
+    if (mode_changesets)
+        first = PLANT_changesets, last = PLANT_changesets_end;
+    else if (mode_quotas)
+        first = PLANT_quotas, last = PLANT_quotas_end;
+    else if (mode_servers)
+        first = PLANT_several, last = PLANT_several_end;
     for (int next = first + 1; next < last || out > 0;) {
         while (next < last && !wanted((enum plant)next, names, n_names))
             next++;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/hold.h"
+#include "core/rollback.h"
 #include "core/settle.h"
 #include "world.h"
 
@@ -81,6 +82,26 @@ static bool rows_class_there(void *owner, int64_t class_id)
 {
     (void)owner, (void)class_id;
     return true;
+}
+
+static bool rows_changeset(
+    void *owner, struct arena *arena, int64_t task, struct changeset *out, bool *out_found, struct err *err)
+{
+    struct store *store = &((struct memstore *)owner)->own.store;
+    return store->ops->load_changeset(store, arena, task, out, out_found, err);
+}
+
+static bool rows_changeset_near(void *owner, struct arena *arena, int64_t lane, bool applied, struct str path,
+    int64_t rank, bool after, struct changeset_file *out, bool *out_found, struct err *err)
+{
+    struct store *store = &((struct memstore *)owner)->own.store;
+    return store->ops->changeset_file_near(store, arena, lane, applied, path, rank, after, out, out_found, err);
+}
+
+static int64_t rows_rank(void *owner)
+{
+    (void)owner;
+    return INT64_MAX; /* nothing is retried here */
 }
 
 static struct world *asked; /* of: */
@@ -188,6 +209,20 @@ static void slots_collect(struct world *w, const struct doomed *doomed, struct a
     }
 }
 
+/* Which rollbacks hold it, by the numbers of their tasks; which change set of its target runs. */
+static void sets_collect(struct world *w, struct arena *arena, struct why_facts *facts)
+{
+    struct str *rollbacks = ARENA_ARRAY(arena, struct str, facts->n_holds + 1);
+    for (size_t i = 0; i < facts->n_holds; i++)
+        rollbacks[i] = str_fmt(arena, "%lld", (long long)facts->holds[i].key);
+    facts->rollbacks = rollbacks;
+    MAP_EACH (&w->store->tasks, t) {
+        const struct task *task = t->value;
+        if (facts->task.state == STATE_P && task->state == STATE_X && task->lane == facts->task.lane)
+            facts->applying = task->name;
+    }
+}
+
 static void facts_collect(struct world *w, const struct task *task, struct arena *arena, struct why_facts *facts)
 {
     struct memstore *m = w->store;
@@ -220,6 +255,8 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     doomed_collect(w, task, task->id, &doomed, arena, facts, &cap);
     slots_collect(w, &doomed, arena, facts);
     facts->class_ = class_of(w, task, arena);
+    if (task->marks & MARK_CHANGESET)
+        sets_collect(w, arena, facts);
     MAP_EACH (&m->executors, e) {
         const struct executor *row = e->value;
         if (!facts->class_ || !class_fits(facts->class_, row))
@@ -292,10 +329,34 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
     }
 }
 
+/* The rollback has let it go; of a rollback itself (none is named): the members that ran don't any more. */
+static void rollback_lift(struct slice *slice, struct node *node, struct str holder)
+{
+    size_t n;
+    int64_t key = node->row.id;
+    if (holder.len)
+        str_to_i64(holder, &key);
+    struct hold *holds = ARENA_ARRAY(slice->arena, struct hold, SETS_MAX + 1);
+    n = slice_holds_first(slice, HOLD_rollback, key, SETS_MAX + 1, holds);
+    for (size_t i = 0; i < n; i++)
+        if (holder.len ? holds[i].task == node->row.id : holds[i].rank == MEMBER_RUNS)
+            slice_hold_remove(slice, &holds[i]);
+    const struct hold *left = slice_holds_of_task(slice, node->row.id, &n);
+    bool held = false;
+    for (size_t i = 0; i < n; i++)
+        held |= left[i].kind == HOLD_rollback;
+    if (!held)
+        node->row.holds &= ~(1u << HOLD_rollback);
+}
+
 static void lift(struct slice *slice, struct node *node, const struct why_facts *facts, const struct why *why, size_t i)
 {
     const struct why_condition *c = &why->conditions[i];
     enum hold_kind kind = hold_of_word(c->kind); /* executor: see rows_served_now */
+    if (kind == HOLD_approval)
+        node->row.marks &= ~(unsigned)MARK_UNAPPROVED;
+    if (kind == HOLD_rollback)
+        rollback_lift(slice, node, c->holder);
     if (kind == HOLD_none)
         edge_lift(slice, node, facts, strtoll(str_dupz(slice->arena, c->holder), NULL, 10));
     if (kind == HOLD_time)
@@ -331,13 +392,17 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
         .slot = rows_slot,
         .slot_open = rows_slot_open,
         .class_there = rows_class_there,
-        .served = rows_served_now };
+        .served = rows_served_now,
+        .changeset = rows_changeset,
+        .changeset_near = rows_changeset_near,
+        .rank = rows_rank };
     asked = w;
     lifted_class = 0;
     for (size_t i = 0; i < why->n_conditions; i++)
         if (i != except && hold_of_word(why->conditions[i].kind) == HOLD_executor)
             lifted_class = facts->task.class_id;
     slice_init(&slice, &arena, &rows, w->wall, w->store->head.turn + 1, &err);
+    slice.rollback_limit = SETS_MAX;
     slice.arrivals = (w->store->head.turn + 1) << 16; /* behind all that have come, as in a turn */
     for (size_t i = 0; i < w->store->n_holds; i++)
         if ((w->store->holds[i].rank & 0xfffffffffffff) > slice.arrivals)
@@ -381,8 +446,8 @@ static void check_executor_part(struct world *w, const struct why_facts *facts, 
         could |=
             row->state == EXECUTOR_ACTIVE && facts->class_ && executor_fits(w, executor_of(w, row->id), &facts->task);
     }
-    bool expected =
-        facts->class_ && (!could || facts->task.state == STATE_P || facts->task.holds & 1u << HOLD_executor);
+    bool expected = facts->class_ && (!could || (facts->task.state == STATE_P && !facts->applying.len) ||
+                                         facts->task.holds & 1u << HOLD_executor);
     if (named != expected)
         why_fail(w, facts, why, "why: an executor is named wrongly");
 }
@@ -410,6 +475,12 @@ static void why_mark(struct world *w, const struct why_facts *facts, const struc
             MARK(w, why_slot);
         if (strcmp(c->kind, "quota") == 0)
             MARK(w, why_quota);
+        if (kind == HOLD_approval)
+            MARK(w, why_approval);
+        if (kind == HOLD_rollback)
+            MARK(w, why_rollback);
+        if (strcmp(c->kind, "target") == 0)
+            MARK(w, why_target);
     }
     if (why->n_conditions > 1)
         MARK(w, why_many);
@@ -448,6 +519,32 @@ static void check_gap(struct world *w, const struct task *task)
     arena_release(&arena);
 }
 
+/* A pending change set waits for the one of its target that runs; nothing else is said of one. */
+static void check_target_part(struct world *w, const struct why_facts *facts, const struct why *why)
+{
+    bool named = false, busy = false;
+    for (size_t i = 0; i < why->n_conditions; i++)
+        named |= strcmp(why->conditions[i].kind, "target") == 0;
+    MAP_EACH (&w->store->tasks, t) {
+        const struct task *task = t->value;
+        busy |= facts->task.marks & MARK_CHANGESET && task->state == STATE_X && task->lane == facts->task.lane;
+    }
+    if (named != (busy && facts->task.state == STATE_P))
+        why_fail(w, facts, why, "why: a target is named wrongly");
+}
+
+/* A rollback that isn't ready will stop the members that run then, and wait for that. */
+static bool stops_later(struct world *w, const struct task *task)
+{
+    const struct sim_set *set = set_of_task(w, task);
+    bool later = set && set->movetype == MOVE_RB && !(task->marks & MARK_FIXED);
+    uint64_t members = later ? set_members(w, set, true) : 0;
+    for (size_t i = 0; i < w->n_sets; i++)
+        if (members >> i & 1 && w->sets[i].task && store_task(w, w->sets[i].task)->state == STATE_X)
+            return true;
+    return false;
+}
+
 static void check_one(struct world *w, const struct task *task)
 {
     struct arena arena = { 0 };
@@ -457,7 +554,8 @@ static void check_one(struct world *w, const struct task *task)
     why_explain(&facts, &arena, &why);
     why_mark(w, &facts, &why);
     check_executor_part(w, &facts, &why);
-    if (task->state == STATE_S) {
+    check_target_part(w, &facts, &why);
+    if (task->state == STATE_S && !stops_later(w, task)) {
         struct task all = lifted(w, &facts, &why, SIZE_MAX);
         /* what it ends may set others free */
         bool overtaken = all.state == STATE_S && all.waits == 0 && cancels_open(&facts);

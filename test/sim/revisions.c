@@ -214,7 +214,8 @@ static void check_opened(struct world *w, const struct repository *repo, const s
         world_fail(w, "R6 a revision without its COMMIT", row->rev);
     const struct task *cause = row->cause ? store_task(w, row->cause) : NULL;
     const struct revision *made_in = cause && cause->rev ? memstore_revision(w->store, cause->lane, cause->rev) : NULL;
-    int64_t depth = made_in ? made_in->depth + 1 : row->cause ? 1 : 0;
+    bool person = cause && cause->marks & MARK_CHANGESET; /* has submitted it */
+    int64_t depth = made_in ? made_in->depth + 1 : row->cause && !person ? 1 : 0;
     if (row->depth != depth)
         world_fail(w, "a revision's depth isn't that of its cause", row->rev);
     if (!w->backup.restored && row->cause != commit->cause)

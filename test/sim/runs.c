@@ -10,7 +10,7 @@
 
 enum { SECONDS_MAX = 30 };
 
-bool mode_servers, mode_quotas;
+bool mode_servers, mode_quotas, mode_changesets;
 const char *mode_store, *mode_store_dir;
 uint64_t mode_seed;
 
@@ -71,6 +71,7 @@ uint64_t run_here(struct choices *choices, bool tracing, struct shared *shared)
         .on_fail = failed,
         .n_servers = mode_servers ? 2 : 1,
         .quotas = mode_quotas,
+        .changesets = mode_changesets,
         .real = mode_store != NULL };
     told = shared;
     running = w;

@@ -29,6 +29,7 @@ struct shared {
 
 extern bool mode_servers;                       /* worlds have several servers */
 extern bool mode_quotas;                        /* worlds have a tenant with quotas, and pruning */
+extern bool mode_changesets;                    /* change sets are submitted */
 extern const char *mode_store, *mode_store_dir; /* URL of a real store and a folder for data directories; NULL: none */
 extern uint64_t mode_seed;                      /* the history under way */
 

@@ -413,7 +413,8 @@ static int64_t work_beside(const struct world *w)
                 continue;
             MAP_EACH (&w->store->tasks, t) {
                 const struct task *task = t->value;
-                if (task->state == STATE_P && executor_fits(w, e, task) && !lane_shut(w, task->lane))
+                if (task->state == STATE_P && executor_fits(w, e, task) && !lane_shut(w, task->lane) &&
+                    !target_busy(w, task))
                     return task->id;
             }
         }

@@ -13,6 +13,8 @@
  *   sim --quotas [--servers] ...      any of the above but --small with a tenant that has quotas, and with pruning;
  * seeds are others then
  *
+ *   sim --changesets [--servers] ...  any of the above but --small with change sets; seeds are others then
+ *
  *   sim --store URL DIR ...           --seed and --seeds on a real store: with --servers postgresql://..., where {seed}
  * is the history's number and its database empty; without, sqlite:. Data directories are made in DIR
  *
@@ -72,14 +74,18 @@ static unsigned totals_print(const struct totals *t, uint64_t count, uint64_t ba
     printf("marks, in %llu histories:\n", (unsigned long long)t->histories);
     for (size_t i = 0; i < MARK_COUNT; i++) {
         if ((i >= MARK_ALONE_COUNT && i < MARK_SERVERS_COUNT && !mode_servers) ||
-            (i >= MARK_SERVERS_COUNT && !mode_quotas))
+            (i >= MARK_SERVERS_COUNT && i < MARK_QUOTAS_COUNT && !mode_quotas) ||
+            (i >= MARK_QUOTAS_COUNT && !mode_changesets))
             continue;
         /* quotas are counted by wide turns */
         if (mode_quotas && (i == MARK_beside || i == MARK_narrow || i == MARK_widened))
             continue;
         printf("  %10llu  %-24s %s%s\n", (unsigned long long)t->marks[i], mark_names[i], mark_texts[i],
             t->marks[i] ? "" : "   <- never");
-        missing += !t->marks[i];
+        /* no backups, no flat worlds, and who submits a change set is a person */
+        bool backups = i == MARK_restored || i == MARK_restored_live || i == MARK_stale_incarnation;
+        bool without = backups || i == MARK_passed_over || i == MARK_cause_depth;
+        missing += !t->marks[i] && !(mode_changesets && without);
     }
     printf("turns %llu, commands %llu, tasks %llu, grants %llu, effective completions %llu (late %llu), server crashes "
            "%llu, messages lost "
@@ -150,6 +156,10 @@ int main(int argc, char **argv)
         mode_quotas = true;
         at++;
     }
+    if (argc > at && strcmp(argv[at], "--changesets") == 0) {
+        mode_changesets = true;
+        at++;
+    }
     if (argc > at && strcmp(argv[at], "--servers") == 0) {
         mode_servers = true;
         at++;
@@ -176,7 +186,8 @@ int main(int argc, char **argv)
     if (strcmp(mode, "--seeds") == 0)
         return seeds_run(number, argc > at + 2 ? strtoull(argv[at + 2], NULL, 10) : 1000,
             argc > at + 3 ? strtoull(argv[at + 3], NULL, 10) : 2);
-    fprintf(stderr, "usage: sim [--plant NAME] [--quotas] [--servers] [--store URL DIR] --seeds FIRST COUNT [JOBS] | "
+    fprintf(stderr, "usage: sim [--plant NAME] [--quotas] [--changesets] [--servers] [--store URL DIR] --seeds FIRST "
+                    "COUNT [JOBS] | "
                     "--seed N [trace] | "
                     "--shrink N | --plants LIMIT [NAME...] | "
                     "--small FAULTS [PATH]\n");

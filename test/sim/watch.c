@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/task_state.h"
+#include "core/verdict.h"
 #include "core/why.h"
 #include "world.h"
 
@@ -57,6 +58,8 @@ static bool class_has_labels(const struct world *w, const struct task *task, boo
 
 bool executor_fits(const struct world *w, const struct sim_executor *e, const struct task *task)
 {
+    if (task->marks & MARK_CHANGESET)
+        return e->applies;
     bool known, labels = class_has_labels(w, task, &known);
     return known && (!labels || e->index % 2 == 0);
 }
@@ -320,7 +323,7 @@ void watch_start(struct world *w, const struct sim_executor *e, struct fence fen
     if (!executor_fits(w, e, task))
         world_fail(w, "granted to an executor that doesn't fit", fence.task);
     bool known;
-    if (class_has_labels(w, task, &known))
+    if (!(task->marks & MARK_CHANGESET) && class_has_labels(w, task, &known))
         MARK(w, labels);
 }
 
@@ -551,13 +554,23 @@ bool lane_shut(const struct world *w, int64_t lane)
     return (all && all->paused_since) || (own && own->paused_since);
 }
 
+/* Labels order a target's own change sets; among others these are the first of their priority. */
 static bool ranks_before(const struct task *a, const struct task *b)
 {
+    bool sets = a->lane == b->lane;
+    int64_t a_vt = a->marks & MARK_CHANGESET && !sets ? 0 : a->vt,
+            b_vt = b->marks & MARK_CHANGESET && !sets ? 0 : b->vt;
     if (a->prio != b->prio)
         return a->prio > b->prio;
-    if (a->vt != b->vt)
-        return a->vt < b->vt;
+    if (a_vt != b_vt)
+        return a_vt < b_vt;
     return a->id < b->id;
+}
+
+bool target_busy(const struct world *w, const struct task *task)
+{
+    const struct lane *lane = map_find(&w->store->lanes, (uint64_t)task->lane + 1);
+    return task->marks & MARK_CHANGESET && lane && lane->counts[STATE_X] > 0;
 }
 
 /* Nobody that fits the executor and stays pending stands before what was granted; shares of lanes stay fair. */
@@ -571,7 +584,7 @@ static void check_grant(struct world *w, const struct attempt *attempt)
         world_fail(w, "granted to an executor that doesn't fit", task->id);
     MAP_EACH (&w->store->tasks, t) {
         const struct task *other = t->value;
-        if (other->state != STATE_P || !executor_fits(w, e, other))
+        if (other->state != STATE_P || !executor_fits(w, e, other) || target_busy(w, other))
             continue;
         bool beside = w->depth || w->at->overtaken; /* what another turn has locked is passed over */
         if (!w->parked_tasks && !beside && ranks_before(other, task))
@@ -596,7 +609,7 @@ static void check_grants(struct world *w)
     /* those who become pending: how often may another lane's task pass them from now on? */
     MAP_EACH (&w->store->tasks, t) {
         const struct task *task = t->value;
-        if (task->state != STATE_P || w->known.passed[task->id].vt == task->vt)
+        if (task->state != STATE_P || w->known.passed[task->id].vt == task->vt || task->marks & MARK_CHANGESET)
             continue;
         bool plain = task->attempts == 0 && task->base == 0 && task->vt > 0;
         /* each of them may give a lane its next place at the same time */
@@ -634,7 +647,8 @@ static void check_idle(struct world *w)
             continue;
         MAP_EACH (&w->store->tasks, t) {
             const struct task *task = t->value;
-            if (task->state != STATE_P || !executor_fits(w, e, task) || lane_shut(w, task->lane))
+            if (task->state != STATE_P || !executor_fits(w, e, task) || lane_shut(w, task->lane) ||
+                target_busy(w, task))
                 continue;
             if (w->at->next_turn > w->boot)
                 world_fail(w, "R8 a pending task beside an executor that waits for work", task->id);
@@ -698,7 +712,8 @@ static void check_wakeups(struct world *w)
         bool waits = task->state == STATE_S && tries > 0 && task->holds & (1u << HOLD_time);
         const struct spec *spec = map_find(&w->store->specs, (uint64_t)task->spec);
         bool judged = !w->clocks_differ && duty_acted(w, DUTY_timers);
-        if (waits && judged && task->not_before - w->wall > (spec->backoff_ms << (tries - 1)) + 1000)
+        int64_t most = task->marks & MARK_CHANGESET ? BACKOFF_MAX_MS : spec->backoff_ms << (tries > 0 ? tries - 1 : 0);
+        if (waits && judged && task->not_before - w->wall > most + 1000)
             world_fail(w, "R15 a back-off was stretched by the clock", task->id);
     }
     const struct memstore *m = w->store;

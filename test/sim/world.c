@@ -8,12 +8,12 @@ enum { FAULTS_MS = 40000, FAULTS_REAL_MS = 8000, HEALING_MS = 40 * 60 * 1000, WH
 
 const char *const mark_texts[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = text,
-    MARKS(X) MARKS_SERVERS(X) MARKS_QUOTAS(X)
+    MARKS(X) MARKS_SERVERS(X) MARKS_QUOTAS(X) MARKS_CHANGESETS(X)
 #undef X
 };
 const char *const mark_names[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = #name,
-    MARKS(X) MARKS_SERVERS(X) MARKS_QUOTAS(X)
+    MARKS(X) MARKS_SERVERS(X) MARKS_QUOTAS(X) MARKS_CHANGESETS(X)
 #undef X
 };
 
@@ -110,7 +110,7 @@ void send_to(struct world *w, struct command *command, int from, int server)
     enum command_kind kind = command->kind;
     bool doubled = !w->healing && chance(&w->choices, w->faults.twice);
     bool again = kind == CMD_POLL || kind == CMD_REVISION ||
-                 ((kind == CMD_ENQUEUE || kind == CMD_RUN) && command->idempotency.key.len);
+                 ((kind == CMD_ENQUEUE || kind == CMD_RUN || kind == CMD_CHANGESET) && command->idempotency.key.len);
     if (doubled && again) {
         struct command *twin = ARENA_NEW(&w->arena, struct command);
         *twin = *command;
@@ -235,7 +235,7 @@ void server_start(struct world *w)
         .batch = w->batch,
         .many = w->many,
         .block = 4,
-        .site = { .semaphores = { semaphores, 1 }, .tenants = tenants_conf(w) },
+        .site = { .semaphores = { semaphores, 1 }, .tenants = tenants_conf(w), .changesets = changesets_conf(w) },
         .server_name = several(w) ? str_of(server->name) : STR("sim") };
     server->engine = engine_new(&config, w->wall + server->wall_ahead, w->boot + server->boot_ahead, &err);
     ASSERT(server->engine);
@@ -447,6 +447,8 @@ void world_open(struct world *w, bool tracing)
     w->flat = choose(&w->choices, 4) == 3;
     w->limit = 2;
     w->n_limits = choose(&w->choices, 2);
+    if (w->changesets)
+        changesets_open(w);
     repositories_open(w);
     if (w->quotas)
         quotas_open(w);
@@ -490,6 +492,8 @@ void world_step(struct world *w)
         clients_step(w);
         if (w->quotas)
             quotas_step(w);
+        if (w->changesets)
+            changesets_step(w);
         repositories_step(w);
         executors_step(w);
         mail_deliver(w);
@@ -501,6 +505,8 @@ void world_step(struct world *w)
     clients_step(w);
     if (w->quotas)
         quotas_step(w);
+    if (w->changesets)
+        changesets_step(w);
     repositories_step(w);
     executors_step(w);
     mail_deliver(w);
@@ -563,7 +569,7 @@ static void world_heal(struct world *w)
 void world_run(struct world *w)
 {
     int64_t until = w->boot + (w->real ? FAULTS_REAL_MS : FAULTS_MS);
-    while (w->boot < until && !choices_spent(&w->choices))
+    while (w->boot < until && !choices_spent(&w->choices) && !w->unlooked)
         world_step(w);
     world_finish(w);
 }
@@ -573,7 +579,7 @@ void world_finish(struct world *w)
     /* Peace: everything that can run ends, in bounded time. Tasks for label `even` have executor 0. */
     world_heal(w);
     int64_t began = w->boot, open_again = w->boot;
-    while (w->boot < began + HEALING_MS) {
+    while (w->boot < began + HEALING_MS && !w->unlooked) {
         if (w->boot >= open_again && server_up(w)) {
             lanes_open(w);
             times_come(w);
@@ -582,10 +588,14 @@ void world_finish(struct world *w)
         world_step(w);
         bool over = server_up(w) && clients_answered(w) && repositories_told(w) && !first_unended(w);
         if (over && (!heap_first(&w->mail) || w->boot > began + 20000)) {
+            if (w->changesets && !w->unlooked)
+                changesets_over(w);
             store_fold(w);
             return;
         }
     }
+    if (w->unlooked)
+        return;
     bool answered = clients_answered(w) && repositories_told(w);
     world_fail(w, answered ? "R8 not everything ended after the faults were over" : "a call was never answered",
         first_unended(w));

@@ -21,6 +21,8 @@ enum {
     REPOSITORIES_MAX = 2,
     REVISIONS_MAX = 14,
     FIRED_MAX = 8,
+    SETS_MAX = 40,
+    SET_PATHS = 5,
     SERVERS_MAX = MEM_SERVERS_MAX,
     READS_MAX = 64
 };
@@ -156,6 +158,37 @@ enum {
     X(prune_spared, "a task was spared because a dependent hasn't ended") \
     X(pruned_went_on, "a task that was pruned went on")
 
+/* The same for worlds with change sets. */
+#define MARKS_CHANGESETS(X) \
+    X(set_overlaps, "a change set came behind another one on a path") \
+    X(set_inherited, "a change set left its paths without having been applied, and others were behind it") \
+    X(set_after_dependency, "a change set was applied after one that it depends on") \
+    X(set_precursor_brought, "a change set brought a precursor") \
+    X(set_approved, "a change set was applied that was approved while it waited") \
+    X(set_replayed, "the same content came twice, and one change set answered for both") \
+    X(set_found, "the next grant found the change set in the repository") \
+    X(set_found_cancelled, "it was found after somebody had cancelled it") \
+    X(set_temporary, "a change set waited for its repository") \
+    X(set_skipped, "a change set was done without a commit") \
+    X(set_quarantined, "a change set took its executor down three times") \
+    X(set_retried, "a change set was retried") \
+    X(set_pushed_out, "somebody else committed between base and commit") \
+    X(set_waited, "a change set waited for the one that was being applied") \
+    X(rollback_waited, "a rollback waited for a member that ran") \
+    X(rollback_done, "a rollback undid applied members by one commit") \
+    X(rollback_abandoned, "the waiting members of a rollback were abandoned") \
+    X(rollback_failed, "a rollback failed, and its members went on") \
+    X(rollback_empty, "a rollback had nothing to undo") \
+    X(rollback_of_rollback, "a rollback was rolled back") \
+    X(rollback_joined, "a change set that came later joined a rollback") \
+    X(rollback_hup_applied, "a member was applied before its HUP") \
+    X(rollback_overlapping, "a rollback took later change sets on the same paths along") \
+    X(rollback_too_large, "a rollback had too many members") \
+    X(set_unlooked, "a change set was lost after its commit and ended otherwise: no more is judged") \
+    X(why_approval, "why named an approval") \
+    X(why_rollback, "why named a rollback") \
+    X(why_target, "why named a target")
+
 enum mark {
 #define X(name, text) MARK_##name,
     MARKS(X)
@@ -165,6 +198,9 @@ enum mark {
     MARK_SERVERS_COUNT,
     MARK_servers_last = MARK_SERVERS_COUNT - 1,
     MARKS_QUOTAS(X)
+    MARK_QUOTAS_COUNT,
+    MARK_quotas_last = MARK_QUOTAS_COUNT - 1,
+    MARKS_CHANGESETS(X)
 #undef X
     MARK_COUNT
 };
@@ -180,6 +216,35 @@ struct job {
     int64_t ends_at; /* boot ms */
     int64_t exit, signal;
     enum outcome outcome;
+    struct apply { /* of a change set's job */
+        struct sim_set *set;
+        int64_t commit_at; /* boot ms; 0: it doesn't come to that */
+        int64_t base;      /* the branch's head that it begins from */
+        uint64_t undoes;   /* of a rollback: a bit a change set */
+        bool blind;        /* it can't look into the repository at its end */
+        bool ordered;      /* to end */
+        int64_t revision;  /* what it reports; 0: none */
+    } apply;
+};
+
+/* A change set, as it was submitted, and what became of it in the repository. */
+struct sim_set {
+    int number, repository;
+    struct str csid;
+    enum movetype movetype;
+    int64_t prio, tai;
+    unsigned files;                                   /* a bit a path */
+    uint64_t depends, precursors;                     /* a bit a change set; of a rollback: what it names */
+    bool needs_ticket, ticket, overlapping, approved; /* approved: somebody has sent that */
+    int64_t approve_at;
+    struct command *command; /* that submits it */
+    int64_t task;            /* 0: nobody was told */
+    int64_t revision;        /* of its commit; 0: there is none */
+    int undone_by;           /* the number of the rollback whose commit undid it; -1: none */
+    uint64_t undid;          /* of a rollback: what its commit undid */
+    bool fixed, begun;       /* of a rollback: it has its members; an attempt has begun */
+    bool undone, again;      /* this turn: it is a rollback, and is done; it went on after its end */
+    uint64_t idle; /* of a rollback: what had ended otherwise than done since: retried, it goes on for itself */
 };
 
 struct sim_executor {
@@ -200,6 +265,8 @@ struct sim_executor {
     struct command *parked[SERVERS_MAX]; /* its poll that the server keeps */
     int server;                          /* that it talks to */
     int64_t heard;                       /* boot ms of the last turn that it said something in */
+    bool applies;                        /* it takes change sets */
+    int64_t lease_from;                  /* boot ms at which the poll was sent that was answered last */
 };
 
 struct accepted {
@@ -276,6 +343,7 @@ struct repository {
     enum archive_kind kind;
     bool added;
     int64_t asked;                            /* boot ms */
+    int64_t head;                             /* of the branch that change sets are applied to */
     struct commit commits[REVISIONS_MAX + 1]; /* by revision, from 1 */
     int64_t n;
 };
@@ -352,6 +420,13 @@ struct world {
     int64_t limit; /* of the semaphore `two`, as the configuration says it now */
     bool quotas;   /* a tenant has quotas, and what is old is pruned (quotas.c) */
     int64_t open_max, running_max, prune_after;
+    bool changesets; /* change sets are submitted (changesets.c) */
+    /* A change set that is in the repository has ended otherwise, or a rollback has passed it over: its last attempt
+     * was lost after its commit, and nobody looks then. The history ends here: what follows isn't judged. */
+    bool unlooked;
+    struct sim_set sets[SETS_MAX];
+    size_t n_sets;
+    unsigned approval;   /* 1u << MOVE_X of the move types that need a ticket */
     bool admits_due;     /* the last turn left waiters for slots to the next one */
     int64_t admits_left; /* boot ms of the last turn that did so; 0: none */
     struct {             /* a backup, and how often it was put back */
@@ -450,6 +525,7 @@ bool admits_are_left(const struct world *world); /* it did, and that one may not
 /* clients.c */
 void clients_step(struct world *world);
 void client_answer(struct world *world, struct command *command);
+void call_new(struct world *world, struct command *command); /* it is repeated until it is answered */
 bool clients_answered(const struct world *world);
 void lanes_open(struct world *world);
 
@@ -460,10 +536,11 @@ void repositories_open(struct world *world);
 void repositories_step(struct world *world);
 void repository_answer(struct world *world, struct command *command);
 bool repositories_told(const struct world *world);
-void job_commits(struct world *world, int64_t task);                 /* a job of an archive makes a revision */
-const struct definition *flow_definition(int flow);                  /* NULL: none */
-const char *flow_tasks(int flow);                                    /* names of what a commit creates */
-struct repository *repository_of(struct world *world, int64_t lane); /* NULL: a queue */
+void job_commits(struct world *world, int64_t task);                     /* a job of an archive makes a revision */
+void archive_commit(struct world *world, int repository, int64_t cause); /* a change set was applied */
+const struct definition *flow_definition(int flow);                      /* NULL: none */
+const char *flow_tasks(int flow);                                        /* names of what a commit creates */
+struct repository *repository_of(struct world *world, int64_t lane);     /* NULL: a queue */
 struct command *run_command(struct world *world); /* somebody runs a task by hand; NULL: there is no archive */
 
 /* quotas.c: a tenant with quotas, and pruning (--quotas). */
@@ -479,6 +556,28 @@ void quotas_created(struct world *world, const struct task *task);
 void quotas_resumed(struct world *world, int64_t id);
 void quotas_before(struct world *world);
 void quotas_after(struct world *world, struct command **commands, size_t n, bool plain);
+
+/* changesets.c: submitters, repositories and executors of change sets (--changesets). */
+struct conf_changesets changesets_conf(const struct world *world);
+void changesets_open(struct world *world);
+void changesets_step(struct world *world);
+void changeset_answer(struct world *world, const struct command *command);
+struct sim_set *set_of_task(struct world *world, const struct task *task);
+void apply_begin(struct world *world, struct sim_executor *executor, struct job *job, const struct grant *grant);
+void apply_step(struct world *world, struct sim_executor *executor, struct job *job);
+void apply_end(struct world *world, struct job *job); /* it ends now: what will it report? */
+
+/* changesets_check.c: what must hold of them. */
+void check_commit(struct world *world, const struct sim_executor *executor, const struct job *job);
+void changeset_start(struct world *world, const struct task *task); /* told by the fold of events */
+void changeset_end(struct world *world, const struct task *task, const struct event *event);
+void changeset_again(struct world *world, const struct task *task); /* it goes on after its end */
+void check_changesets(struct world *world);
+void changesets_over(struct world *world); /* everything has ended */
+/* set_members: what the rollback names and what depends on that, a bit a change set. Without `most` what had ended by
+ * itself isn't counted: retried, it goes on for itself. With it what comes later on the same paths is, if the rollback
+ * takes that, too. */
+uint64_t set_members(struct world *world, const struct sim_set *rollback, bool most);
 
 /* backup.c: a backup is taken, and put back while executors of the time between report. */
 void backup_step(struct world *world);
@@ -511,6 +610,8 @@ void watch_anew(struct world *world); /* nobody could be heard until now */
 void watch_start(struct world *world, const struct sim_executor *executor, struct fence fence);
 const struct attempt *store_attempt(const struct world *world, int64_t task, int64_t grant);
 bool lane_shut(const struct world *world, int64_t lane);
+/* a change set of the same target is being applied */
+bool target_busy(const struct world *world, const struct task *task);
 const struct task *store_task(const struct world *world, int64_t id);
 /* class_of: its task's class; one that has gone, since no task of it was pending, as it will be again. NULL: there is
  * nothing to run. */
