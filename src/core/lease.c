@@ -44,7 +44,7 @@ enum late_renewal late_renewal_of(const struct task *task, int64_t grant)
     return task->state == STATE_X ? LATE_ALIVE : LATE_LAPSED;
 }
 
-bool attempt_revivable(const struct attempt *attempt, int64_t executor)
+bool attempt_revivable(enum outcome outcome, int64_t ran_by, int64_t executor)
 {
-    return attempt->executor == executor && attempt->outcome == OUTCOME_lost;
+    return ran_by == executor && outcome == OUTCOME_lost;
 }

@@ -34,6 +34,7 @@ enum late_renewal {
     LATE_LAPSED,    /* nobody else was granted the task since: revived if attempt_revivable */
 };
 enum late_renewal late_renewal_of(const struct task *task, int64_t grant);
-bool attempt_revivable(const struct attempt *attempt, int64_t executor);
+/* attempt_revivable: may this executor go on with an attempt that ended so and that `ran_by` ran? */
+bool attempt_revivable(enum outcome outcome, int64_t ran_by, int64_t executor);
 
 #endif

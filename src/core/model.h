@@ -298,21 +298,6 @@ static inline bool slot_is_empty(const struct slot *slot)
     return goes && !slot->used && !slot->waiting;
 }
 
-struct attempt {
-    int64_t task, number, grant, executor;
-    int64_t started, finished;
-    int64_t exit, signal; /* -1: none */
-    enum outcome outcome;
-    int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not known */
-    uint8_t finish_hash[16];
-    int64_t poll_seq; /* while it runs: the number of the poll that it answered; -1: that poll had none */
-    bool forgotten;   /* while it runs, of one with a number: its executor may have forgotten the job since */
-    /* while it runs: its poll was granted many with near numbers at once, which a store may keep together */
-    bool many;
-    /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */
-    bool ended_before;
-};
-
 enum executor_state { EXECUTOR_ACTIVE = 1, EXECUTOR_PAUSED, EXECUTOR_DRAINING, EXECUTOR_LOST };
 struct executor {
     int64_t id;

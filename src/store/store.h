@@ -60,6 +60,22 @@ struct executor_count {
 }; /* so many more than its row has */
 
 /* The turn's row in the history. */
+/* A row of an attempt, as turns write it and readers show it. */
+struct attempt {
+    int64_t task, number, grant, executor;
+    int64_t started, finished;
+    int64_t exit, signal; /* -1: none */
+    enum outcome outcome;
+    int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not known */
+    uint8_t finish_hash[16];
+    int64_t poll_seq; /* while it runs: the number of the poll that it answered; -1: that poll had none */
+    bool forgotten;   /* while it runs, of one with a number: its executor may have forgotten the job since */
+    /* while it runs: its poll was granted many with near numbers at once; PostgreSQL keeps such attempts together */
+    bool many;
+    /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */
+    bool ended_before;
+};
+
 struct changes_history {
     int64_t turn; /* of a narrow turn a number of its server's own, else head.turn */
     int64_t first_seq, time;

@@ -80,7 +80,8 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     if (late != LATE_LAPSED)
         return late == LATE_ALIVE;
     struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
-    if (!found || !attempt_revivable(&found->attempt, known->row.id) || target_is_lost(turn, node))
+    if (!found || !attempt_revivable(found->attempt.outcome, found->attempt.executor, known->row.id) ||
+        target_is_lost(turn, node))
         return false;
     struct attempt attempt = found->attempt;
     attempt.outcome = OUTCOME_none;

@@ -103,13 +103,10 @@ static void test_what_a_late_renewal_means(void **state)
 static void test_only_its_own_lost_attempt_is_revived(void **state)
 {
     (void)state;
-    struct attempt lost = { .executor = 4, .outcome = OUTCOME_lost };
-    struct attempt done = { .executor = 4, .outcome = OUTCOME_done };
-    struct attempt runs = { .executor = 4 };
-    assert_true(attempt_revivable(&lost, 4));
-    assert_false(attempt_revivable(&lost, 5));
-    assert_false(attempt_revivable(&done, 4));
-    assert_false(attempt_revivable(&runs, 4));
+    assert_true(attempt_revivable(OUTCOME_lost, 4, 4));
+    assert_false(attempt_revivable(OUTCOME_lost, 4, 5));
+    assert_false(attempt_revivable(OUTCOME_done, 4, 4));
+    assert_false(attempt_revivable(OUTCOME_none, 4, 4));
 }
 
 int main(void)
