@@ -85,7 +85,7 @@ void seals_note(struct turn *turn)
         if (!wanted || (!sealed->lost && noted_before(turn, sealed)))
             continue;
         if (!sealed->lost)
-            *ARRAY_ADD(turn->arena, turn->changes.log_seals) = sealed->seal;
+            *ARRAY_ADD(turn->arena, turn->changes.logs.seals) = sealed->seal;
         log_grown(turn, node, sealed->seal.grant, sealed->seal.bytes);
     }
 }

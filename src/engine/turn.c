@@ -263,13 +263,13 @@ static void changes_slice(struct turn *turn)
     c->holds_add.at = slice->holds_add.at, c->holds_add.n = slice->holds_add.n;
     c->holds_remove.at = slice->holds_remove.at, c->holds_remove.n = slice->holds_remove.n;
     for (size_t i = 0; i < slice->changesets.n; i++)
-        *ARRAY_ADD(turn->arena, c->changesets) = slice->changesets.at[i]->changeset;
+        *ARRAY_ADD(turn->arena, c->changesets.rows) = slice->changesets.at[i]->changeset;
     for (size_t i = 0; i < slice->files.n; i++) {
         const struct path_change *change = &slice->files.at[i];
         if (!change->undone && change->add)
-            *ARRAY_ADD(turn->arena, c->changeset_files_add) = change->file;
+            *ARRAY_ADD(turn->arena, c->changesets.files_add) = change->file;
         else if (!change->undone)
-            *ARRAY_ADD(turn->arena, c->changeset_files_remove) = change->file;
+            *ARRAY_ADD(turn->arena, c->changesets.files_remove) = change->file;
     }
 }
 

@@ -314,8 +314,7 @@ void http_stream_header(struct http_request *request, const char *name, const ch
     struct http_connection *connection = request->connection;
     const char *pair[] = { name, value };
     for (size_t i = 0; i < 2; i++) {
-        const char **slot = ARENA_PUSH(
-            &request->arena, connection->stream_headers, connection->n_stream_headers, connection->cap_stream_headers);
+        const char **slot = ARRAY_ADD(&request->arena, connection->stream_headers);
         *slot = str_dupz(&request->arena, str_of(pair[i]));
     }
 }
@@ -335,8 +334,8 @@ void http_stream_begin(
     head_begin(connection, head, status, content_type);
     if (stream_is_chunked(connection))
         head_add(head, "Transfer-Encoding", "chunked");
-    for (size_t i = 0; i + 1 < connection->n_stream_headers; i += 2)
-        head_add(head, connection->stream_headers[i], connection->stream_headers[i + 1]);
+    for (size_t i = 0; i + 1 < connection->stream_headers.n; i += 2)
+        head_add(head, connection->stream_headers.at[i], connection->stream_headers.at[i + 1]);
     buf_add(head, "\r\n", 2);
     out_add(connection, buf_str(head));
     http_connection_due(connection);

@@ -62,8 +62,7 @@ struct http_connection {
     struct buf out;
     size_t out_sent, chunk; /* chunk: see http_chunk_open */
     void (*drained)(struct http_request *);
-    const char **stream_headers;
-    size_t n_stream_headers, cap_stream_headers;
+    ARRAY(const char *) stream_headers;
     struct str *names, *values;
     size_t n_names, cap_names, n_values, cap_values;
 };

@@ -460,9 +460,9 @@ void http_request_end(struct http_connection *connection)
     else
         buf_reset(&connection->body);
     connection->drained = NULL;
-    connection->stream_headers = NULL;
+    connection->stream_headers.at = NULL;
     connection->names = connection->values = NULL;
-    connection->n_stream_headers = connection->cap_stream_headers = 0;
+    connection->stream_headers.n = connection->stream_headers.cap = 0;
     connection->n_names = connection->cap_names = connection->n_values = connection->cap_values = 0;
     connection->params_read = connection->drain_owed = connection->head_only = false;
     request->method = request->path = request->query = request->body = (struct str){ 0 };

@@ -102,6 +102,18 @@ struct changes_shared {
 
 /* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last.
  */
+struct changes_logs {
+    ARRAY(struct log_tail) tails;
+    /* upsert; on a shared store wide turns only, and one with as many bytes, or more, stays as it is */
+    ARRAY(struct log_seal) seals;
+    ARRAY(struct log_name) seals_remove; /* those that there are, after `seals` */
+};
+struct changes_changesets {               /* on a shared store wide turns only */
+    ARRAY(const struct changeset *) rows; /* upsert by task */
+    ARRAY(struct changeset_file) files_add;
+    ARRAY(struct changeset_file)
+    files_remove; /* by lane, applied, path, rank: those that there are, before files_add */
+};
 struct changes {
     ARRAY(const struct lane *) lanes;         /* upsert */
     ARRAY(const struct task_class *) classes; /* insert */
@@ -123,10 +135,7 @@ struct changes {
     ARRAY(struct attempt) attempts_changed;
     ARRAY(struct attempt) attempts_remove; /* a grant that never arrived */
     ARRAY(struct task_outputs) outputs;    /* upsert; of tasks that carry MARK_OUTPUTS */
-    ARRAY(struct log_tail) log_tails;
-    /* upsert; on a shared store wide turns only, and one with as many bytes, or more, stays as it is */
-    ARRAY(struct log_seal) log_seals;
-    ARRAY(struct log_name) log_seals_remove; /* those that there are, after `log_seals` */
+    struct changes_logs logs;
     /* tasks that are pruned: outputs and log tails go */
     ARRAY(int64_t) results_remove;
     ARRAY(struct unique_claim) unique_add;
@@ -143,10 +152,7 @@ struct changes {
     ARRAY(struct latest) latest;            /* upsert by lane, name, variant */
     ARRAY(struct schedule) schedules;       /* upsert by lane, task, cron, timezone */
     ARRAY(struct schedule) schedules_remove;
-    ARRAY(const struct changeset *) changesets; /* upsert by task; on a shared store wide turns only, as the next two */
-    ARRAY(struct changeset_file) changeset_files_add;
-    /* by lane, applied, path, rank: those that there are, before changeset_files_add */
-    ARRAY(struct changeset_file) changeset_files_remove;
+    struct changes_changesets changesets;
     const struct wall_known *clock; /* upsert; NULL: as it is */
     struct store_head head;         /* after the turn; head.hash is filled in by the store */
     struct store_head *out_head;    /* what the head has become */

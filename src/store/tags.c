@@ -266,10 +266,10 @@ static void attempts_tag(struct packing *p, const struct attempt *attempts, size
 static void results_tag(struct packing *p, const struct changes *c)
 {
     tags_outputs(p, TAG_PUT, c->outputs.at, c->outputs.n);
-    tags_log_tail(p, TAG_PUT, c->log_tails.at, c->log_tails.n);
-    tags_log_seal(p, TAG_PUT, c->log_seals.at, c->log_seals.n);
-    for (size_t i = 0; i < c->log_seals_remove.n; i++)
-        entry_add(p, TAG_log_seal, TAG_REMOVE, c->log_seals_remove.at[i].task, c->log_seals_remove.at[i].grant, 0);
+    tags_log_tail(p, TAG_PUT, c->logs.tails.at, c->logs.tails.n);
+    tags_log_seal(p, TAG_PUT, c->logs.seals.at, c->logs.seals.n);
+    for (size_t i = 0; i < c->logs.seals_remove.n; i++)
+        entry_add(p, TAG_log_seal, TAG_REMOVE, c->logs.seals_remove.at[i].task, c->logs.seals_remove.at[i].grant, 0);
     ids_tag(p, TAG_outputs, c->results_remove.at, c->results_remove.n); /* and its log tails */
 }
 
@@ -303,9 +303,9 @@ static void archives_tag(struct packing *p, const struct changes *c)
 
 static void changesets_tag(struct packing *p, const struct changes *c)
 {
-    tags_changeset(p, TAG_PUT, c->changesets.at, c->changesets.n);
-    tags_changeset_file(p, TAG_REMOVE, c->changeset_files_remove.at, c->changeset_files_remove.n);
-    tags_changeset_file(p, TAG_PUT, c->changeset_files_add.at, c->changeset_files_add.n);
+    tags_changeset(p, TAG_PUT, c->changesets.rows.at, c->changesets.rows.n);
+    tags_changeset_file(p, TAG_REMOVE, c->changesets.files_remove.at, c->changesets.files_remove.n);
+    tags_changeset_file(p, TAG_PUT, c->changesets.files_add.at, c->changesets.files_add.n);
 }
 
 static void rests_begin(struct tagger *t, size_t n)
@@ -362,10 +362,11 @@ bool changes_tagged(const struct changes *c)
 {
     const size_t lists[] = { c->lanes.n, c->classes.n, c->classes_remove.n, c->specs.n, c->slots.n, c->slots_remove.n,
         c->tasks_new.n, c->tasks_changed.n, c->edges_new.n, c->edges_changed.n, c->holds_add.n, c->holds_remove.n,
-        c->attempts_new.n, c->attempts_changed.n, c->attempts_remove.n, c->outputs.n, c->log_tails.n, c->log_seals.n,
-        c->log_seals_remove.n, c->results_remove.n, c->unique_add.n, c->unique_remove.n, c->tokens.n,
+        c->attempts_new.n, c->attempts_changed.n, c->attempts_remove.n, c->outputs.n, c->logs.tails.n, c->logs.seals.n,
+        c->logs.seals_remove.n, c->results_remove.n, c->unique_add.n, c->unique_remove.n, c->tokens.n,
         c->executors_remove.n, c->tokens_remove.n, c->site.n, c->archives.n, c->revisions.n, c->latest.n,
-        c->schedules.n, c->schedules_remove.n, c->changesets.n, c->changeset_files_add.n, c->changeset_files_remove.n };
+        c->schedules.n, c->schedules_remove.n, c->changesets.rows.n, c->changesets.files_add.n,
+        c->changesets.files_remove.n };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (lists[i])
             return true;

@@ -72,7 +72,7 @@ static void changesets_put(struct world *w, const struct changeset *rows, size_t
     const struct changeset **list = ARENA_ARRAY(&w->arena, const struct changeset *, n);
     for (size_t i = 0; i < n; i++)
         list[i] = &rows[i];
-    w->c.changesets.at = list, w->c.changesets.n = n;
+    w->c.changesets.rows.at = list, w->c.changesets.rows.n = n;
     turn_event(w, (struct event){ .kind = EVENT_noted });
 }
 
@@ -216,8 +216,8 @@ static void files_put(
     struct world *w, struct changeset_file *add, size_t n_add, struct changeset_file *remove, size_t n_remove)
 {
     turn_begin(w);
-    w->c.changeset_files_add.at = add, w->c.changeset_files_add.n = n_add;
-    w->c.changeset_files_remove.at = remove, w->c.changeset_files_remove.n = n_remove;
+    w->c.changesets.files_add.at = add, w->c.changesets.files_add.n = n_add;
+    w->c.changesets.files_remove.at = remove, w->c.changesets.files_remove.n = n_remove;
     turn_event(w, (struct event){ .kind = EVENT_noted });
     turn_end(w);
 }
@@ -361,12 +361,12 @@ static void rows_make(struct world *w, struct changeset rows[3], struct changese
     for (int64_t i = 0; i < 4; i++)
         files[i] = file_of(i == 3, "src/a.c", i + 1);
     turn_begin(w);
-    w->c.changeset_files_add.at = files, w->c.changeset_files_add.n = 4;
+    w->c.changesets.files_add.at = files, w->c.changesets.files_add.n = 4;
     changesets_put(w, rows, 3);
     turn_end(w);
     rows[2].revision = STR("17");
     turn_begin(w);
-    w->c.changeset_files_remove.at = &files[1], w->c.changeset_files_remove.n = 1;
+    w->c.changesets.files_remove.at = &files[1], w->c.changesets.files_remove.n = 1;
     changesets_put(w, &rows[2], 1);
     turn_end(w);
     MUST(w, OPS(w)->load_head(w->store, &w->head, &w->err));

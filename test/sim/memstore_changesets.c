@@ -26,23 +26,23 @@ static size_t file_find(const struct memstore *m, const struct changeset_file *f
 
 void changesets_apply(struct memstore *m, const struct changes *c)
 {
-    ASSERT(!c->shared.narrow || !(c->changesets.n + c->changeset_files_add.n + c->changeset_files_remove.n));
-    for (size_t i = 0; i < c->changesets.n; i++) {
+    ASSERT(!c->shared.narrow || !(c->changesets.rows.n + c->changesets.files_add.n + c->changesets.files_remove.n));
+    for (size_t i = 0; i < c->changesets.rows.n; i++) {
         struct changeset *copy = ARENA_NEW(&m->arena, struct changeset);
-        *copy = *c->changesets.at[i];
+        *copy = *c->changesets.rows.at[i];
         row_copy_changeset(&m->arena, copy);
         map_put(&m->changesets, (uint64_t)copy->task, copy);
     }
-    for (size_t i = 0; i < c->changeset_files_remove.n; i++) {
-        size_t at = file_find(m, &c->changeset_files_remove.at[i]);
+    for (size_t i = 0; i < c->changesets.files_remove.n; i++) {
+        size_t at = file_find(m, &c->changesets.files_remove.at[i]);
         if (at < m->n_changeset_files)
             m->changeset_files[at] = m->changeset_files[--m->n_changeset_files];
     }
-    for (size_t i = 0; i < c->changeset_files_add.n; i++) {
-        ASSERT(file_find(m, &c->changeset_files_add.at[i]) == m->n_changeset_files);
+    for (size_t i = 0; i < c->changesets.files_add.n; i++) {
+        ASSERT(file_find(m, &c->changesets.files_add.at[i]) == m->n_changeset_files);
         struct changeset_file *file =
             ARENA_PUSH(&m->arena, m->changeset_files, m->n_changeset_files, m->cap_changeset_files);
-        *file = c->changeset_files_add.at[i];
+        *file = c->changesets.files_add.at[i];
         row_copy_changeset_file(&m->arena, file);
     }
 }

@@ -131,8 +131,8 @@ static bool changes_any(const struct memstore *m, const struct changes *c)
                   c->attempts_remove.n + c->outputs.n + c->unique_add.n + c->unique_remove.n + c->idempotency.n +
                   c->executors.n + c->shared.counts.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n +
                   c->executors_remove.n + c->site.n + c->archives.n + c->revisions.n + c->latest.n + c->schedules.n +
-                  c->schedules_remove.n + c->changesets.n + c->changeset_files_add.n + c->changeset_files_remove.n +
-                  c->shared.duties.n + c->shared.notes.n + c->results_remove.n;
+                  c->schedules_remove.n + c->changesets.rows.n + c->changesets.files_add.n +
+                  c->changesets.files_remove.n + c->shared.duties.n + c->shared.notes.n + c->results_remove.n;
     return rows > 0 || c->shared.server || c->clock || c->history.events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
 }
 

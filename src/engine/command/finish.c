@@ -98,7 +98,7 @@ static void finish_keep(struct turn *turn, struct node *node, const struct finis
 {
     outputs_keep(turn, node, item);
     if (item->log.len)
-        *ARRAY_ADD(turn->arena, turn->changes.log_tails) =
+        *ARRAY_ADD(turn->arena, turn->changes.logs.tails) =
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
 }
 

@@ -458,7 +458,7 @@ void opening_workflow_fail(struct opening *o, const struct definition *definitio
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = pending->ended = true;
     kept_add(turn, node, NULL, attempt.log_bytes, (struct str){ 0 });
-    *ARRAY_ADD(turn->arena, turn->changes.log_tails) =
+    *ARRAY_ADD(turn->arena, turn->changes.logs.tails) =
         (struct log_tail){ .task = node->row.id, .grant = 1, .bytes = str_dup(turn->arena, report) };
     task_end(turn->slice, node, STATE_F, OUTCOME_failed,
         &(struct because){ .actor = STR("engine"), .reason = str_dup(turn->arena, definition->summary) });

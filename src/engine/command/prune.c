@@ -83,7 +83,7 @@ bool command_prune(struct turn *turn, struct command *command)
         kept_drop(turn, node, bytes);
         node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
         for (int64_t grant = task_pruned(&node->row) + 1; grant <= node->row.grant; grant++)
-            *ARRAY_ADD(turn->arena, turn->changes.log_seals_remove) = (struct log_name){ node->row.id, grant };
+            *ARRAY_ADD(turn->arena, turn->changes.logs.seals_remove) = (struct log_name){ node->row.id, grant };
         task_pruned_set(&node->row, node->row.grant);
         slice_touch(turn->slice, node);
         *ARRAY_ADD(turn->arena, turn->changes.results_remove) = node->row.id;

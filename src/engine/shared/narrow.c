@@ -221,10 +221,10 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
 bool changes_narrow(struct turn *turn)
 {
     struct changes *c = &turn->changes;
-    size_t others = c->classes.n + c->classes_remove.n + c->log_seals.n + c->results_remove.n + c->executors.n +
+    size_t others = c->classes.n + c->classes_remove.n + c->logs.seals.n + c->results_remove.n + c->executors.n +
                     c->executors_remove.n + c->tokens.n + c->tokens_remove.n + c->slots_remove.n + c->site.n +
-                    c->schedules.n + c->schedules_remove.n + c->changesets.n + c->changeset_files_add.n +
-                    c->changeset_files_remove.n + c->shared.duties.n + c->shared.notes.n + (c->clock != NULL);
+                    c->schedules.n + c->schedules_remove.n + c->changesets.rows.n + c->changesets.files_add.n +
+                    c->changesets.files_remove.n + c->shared.duties.n + c->shared.notes.n + (c->clock != NULL);
     bool pause = holds_pause(c->holds_add.at, c->holds_add.n) || holds_pause(c->holds_remove.at, c->holds_remove.n);
     if (others || c->shared.server || pause || !archives_are_own(turn, c))
         return turn_widen(turn), false;

@@ -209,7 +209,7 @@ static bool head_take(struct postgres_store *self, struct err *err)
 static bool narrow_queue(struct write *w, struct store_head *out_head, struct err *err)
 {
     struct postgres_store *self = w->self;
-    ASSERT(!w->c->changesets.n && !w->c->changeset_files_add.n && !w->c->changeset_files_remove.n);
+    ASSERT(!w->c->changesets.rows.n && !w->c->changesets.files_add.n && !w->c->changesets.files_remove.n);
     write_rows(w, WRITE_NARROW);
     size_t last = self->pg.n_queue;
     size_t others =
@@ -273,27 +273,27 @@ static bool log_seals_keep(struct postgres_store *self, struct changes *c, struc
     PGresult *longer;
     ASSERT(!c->shared.narrow); /* a wide turn: what is read here stays true until the commit */
     bulk_begin(b, "iii");
-    for (size_t i = 0; i < c->log_seals.n; i++) {
-        bulk_i64(b, c->log_seals.at[i].task);
-        bulk_i64(b, c->log_seals.at[i].grant);
-        bulk_i64(b, c->log_seals.at[i].bytes);
+    for (size_t i = 0; i < c->logs.seals.n; i++) {
+        bulk_i64(b, c->logs.seals.at[i].task);
+        bulk_i64(b, c->logs.seals.at[i].grant);
+        bulk_i64(b, c->logs.seals.at[i].bytes);
     }
     if (!bulk_args(b, &args))
         return err_set(err, ERR_invalid, "one turn notes more logs than an array of PostgreSQL may have here");
     if (!pg_run(&self->pg, SQL_log_seals_longer, &args, &longer, err))
         return false;
-    struct log_seal *kept = ARENA_ARRAY(&self->prefetch.arena, struct log_seal, c->log_seals.n);
+    struct log_seal *kept = ARENA_ARRAY(&self->prefetch.arena, struct log_seal, c->logs.seals.n);
     size_t n = 0, out = (size_t)PQntuples(longer);
-    for (size_t i = 0, at = 0; i < c->log_seals.n; i++) {
+    for (size_t i = 0, at = 0; i < c->logs.seals.n; i++) {
         bool left_out = at < out && cell_i64(longer, (int)at, 0) == (int64_t)i;
         if (left_out)
             at++;
         else
-            kept[n++] = c->log_seals.at[i];
+            kept[n++] = c->logs.seals.at[i];
     }
-    ASSERT(n + out == c->log_seals.n);
-    c->log_seals.at = kept;
-    c->log_seals.n = n;
+    ASSERT(n + out == c->logs.seals.n);
+    c->logs.seals.at = kept;
+    c->logs.seals.n = n;
     return true;
 }
 
@@ -344,7 +344,7 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     struct store_head head;
     struct changes kept = *changes;
     ready_start_commit(self, changes);
-    bool any = false, ok = !changes->log_seals.n || log_seals_keep(self, &kept, err);
+    bool any = false, ok = !changes->logs.seals.n || log_seals_keep(self, &kept, err);
     ok = ok && changes_queue(self, &kept, &head, &any, err);
     if (ok && any) {
         pg_queue(&self->pg, SQL_commit, NULL);

@@ -249,9 +249,9 @@ static void waits_write(struct write *w)
 static void results_write(struct write *w)
 {
     write_outputs(w, SQL_outputs_put, w->c->outputs.at, w->c->outputs.n);
-    write_log_tail(w, SQL_log_tail_put, w->c->log_tails.at, w->c->log_tails.n);
-    write_log_seal(w, SQL_log_seal_put, w->c->log_seals.at, w->c->log_seals.n);
-    write_log_seal_key(w, SQL_log_seal_delete, w->c->log_seals_remove.at, w->c->log_seals_remove.n);
+    write_log_tail(w, SQL_log_tail_put, w->c->logs.tails.at, w->c->logs.tails.n);
+    write_log_seal(w, SQL_log_seal_put, w->c->logs.seals.at, w->c->logs.seals.n);
+    write_log_seal_key(w, SQL_log_seal_delete, w->c->logs.seals_remove.at, w->c->logs.seals_remove.n);
     ids_write(w, SQL_outputs_delete, w->c->results_remove.at, w->c->results_remove.n);
     ids_write(w, SQL_log_tails_delete, w->c->results_remove.at, w->c->results_remove.n);
 }
@@ -314,10 +314,10 @@ static void archives_write(struct write *w)
 
 static void changesets_write(struct write *w)
 {
-    write_changeset(w, SQL_changeset_put, w->c->changesets.at, w->c->changesets.n);
+    write_changeset(w, SQL_changeset_put, w->c->changesets.rows.at, w->c->changesets.rows.n);
     write_changeset_file_key(
-        w, SQL_changeset_file_delete, w->c->changeset_files_remove.at, w->c->changeset_files_remove.n);
-    write_changeset_file(w, SQL_changeset_file_insert, w->c->changeset_files_add.at, w->c->changeset_files_add.n);
+        w, SQL_changeset_file_delete, w->c->changesets.files_remove.at, w->c->changesets.files_remove.n);
+    write_changeset_file(w, SQL_changeset_file_insert, w->c->changesets.files_add.at, w->c->changesets.files_add.n);
 }
 
 #undef PUT_NUMBER

@@ -382,7 +382,7 @@ static bool restored_hold(struct db *db, struct err *err)
 
 static struct str seals_tags(const struct buf *lost, const uint8_t key[CHAIN_KEY_BYTES], struct tagger *tagger)
 {
-    struct changes c = { .log_seals_remove = {
+    struct changes c = { .logs.seals_remove = {
                              .at = (struct log_name *)(void *)lost->ptr, .n = lost->len / sizeof(struct log_name) } };
     return tags_pack(tagger, key, &c);
 }

@@ -209,11 +209,11 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
 static bool results_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
     if (!writes_outputs(self, SQL_outputs_put, c->outputs.at, c->outputs.n, err) ||
-        !writes_log_tail(self, SQL_log_tail_put, c->log_tails.at, c->log_tails.n, err) ||
-        !writes_log_seal(self, SQL_log_seal_put, c->log_seals.at, c->log_seals.n, err))
+        !writes_log_tail(self, SQL_log_tail_put, c->logs.tails.at, c->logs.tails.n, err) ||
+        !writes_log_seal(self, SQL_log_seal_put, c->logs.seals.at, c->logs.seals.n, err))
         return false;
-    for (size_t i = 0; i < c->log_seals_remove.n; i++)
-        if (!log_seal_delete(self, SQL_log_seal_delete, &c->log_seals_remove.at[i], err))
+    for (size_t i = 0; i < c->logs.seals_remove.n; i++)
+        if (!log_seal_delete(self, SQL_log_seal_delete, &c->logs.seals_remove.at[i], err))
             return false;
     return ids_write(self, SQL_outputs_delete, c->results_remove.at, c->results_remove.n, err) &&
            ids_write(self, SQL_log_tails_delete, c->results_remove.at, c->results_remove.n, err);
@@ -253,13 +253,13 @@ static bool archives_write(struct sqlite_store *self, const struct changes *c, s
 
 static bool changesets_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    if (!writes_changeset(self, SQL_changeset_put, c->changesets.at, c->changesets.n, err))
+    if (!writes_changeset(self, SQL_changeset_put, c->changesets.rows.at, c->changesets.rows.n, err))
         return false;
-    for (size_t i = 0; i < c->changeset_files_remove.n; i++)
-        if (!changeset_file_delete(self, SQL_changeset_file_delete, &c->changeset_files_remove.at[i], err))
+    for (size_t i = 0; i < c->changesets.files_remove.n; i++)
+        if (!changeset_file_delete(self, SQL_changeset_file_delete, &c->changesets.files_remove.at[i], err))
             return false;
     return writes_changeset_file(
-        self, SQL_changeset_file_insert, c->changeset_files_add.at, c->changeset_files_add.n, err);
+        self, SQL_changeset_file_insert, c->changesets.files_add.at, c->changesets.files_add.n, err);
 }
 
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn,

@@ -33,7 +33,7 @@ static int64_t any(struct play *p, int64_t below)
 /* A turn's own changes, added to what the turn has. */
 static void changeset_add(struct play *p, const struct changeset *row)
 {
-    *ARRAY_ADD(&p->w.arena, p->w.c.changesets) = row;
+    *ARRAY_ADD(&p->w.arena, p->w.c.changesets.rows) = row;
 }
 
 static void changeset_make(struct play *p)
@@ -49,7 +49,7 @@ static void changeset_make(struct play *p)
     memset(row->hash, (int)any(p, CONTENTS), sizeof row->hash);
     changeset_add(p, row);
     for (size_t i = 0, first = (size_t)any(p, PATHS); i < 2; i++)
-        *ARRAY_ADD(&p->w.arena, p->w.c.changeset_files_add) = (struct changeset_file){
+        *ARRAY_ADD(&p->w.arena, p->w.c.changesets.files_add) = (struct changeset_file){
             .lane = row->lane, .path = str_of(paths[(first + i) % PATHS]), .rank = row->rank, .task = row->task
         };
 }
@@ -68,7 +68,7 @@ static void changeset_change(struct play *p)
 static void file_change(struct play *p)
 {
     struct changeset_file file = p->m->changeset_files[any(p, (int64_t)p->m->n_changeset_files)];
-    *ARRAY_ADD(&p->w.arena, p->w.c.changeset_files_remove) = file;
+    *ARRAY_ADD(&p->w.arena, p->w.c.changesets.files_remove) = file;
     switch (any(p, 3)) {
     case 0:
         return;
@@ -78,7 +78,7 @@ static void file_change(struct play *p)
     default: /* also of one that is applied: removed and added again */
         file.applied = true;
     }
-    *ARRAY_ADD(&p->w.arena, p->w.c.changeset_files_add) = file;
+    *ARRAY_ADD(&p->w.arena, p->w.c.changesets.files_add) = file;
 }
 
 static void turn_play(struct play *p)

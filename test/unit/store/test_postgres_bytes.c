@@ -495,7 +495,7 @@ static void seal_commit(struct world *w, const struct log_seal *seal)
 {
     struct log_seal one = *seal;
     turn_begin(w);
-    w->c.log_seals.at = &one, w->c.log_seals.n = 1;
+    w->c.logs.seals.at = &one, w->c.logs.seals.n = 1;
     turn_event(w, (struct event){ .kind = EVENT_noted, .actor = STR("server") });
     turn_end(w);
 }
