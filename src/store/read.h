@@ -56,6 +56,9 @@ struct task_filter {
  * index serves a filter the walk stops early, so a page may be short, or empty, with *out_next > 0. */
 bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
     size_t *out_n, int64_t *out_next, struct err *err);
+/* reader_task_ids: the same without what is shown of them. */
+bool reader_task_ids(struct reader *reader, struct arena *arena, const struct task_filter *filter, int64_t **out,
+    size_t *out_n, int64_t *out_next, struct err *err);
 /* reader_find: by tenant, lane, rev, name, variant, run (archives) -> id, 0: none. */
 bool reader_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name,
     struct str variant, int64_t run, int64_t *out_id, struct err *err);
@@ -148,6 +151,12 @@ struct changeset_filter {
 /* reader_changesets: newest first, in steps, as reader_tasks. */
 bool reader_changesets(struct reader *reader, struct arena *arena, const struct changeset_filter *filter,
     struct changeset_view **out, size_t *out_n, int64_t *out_next, struct err *err);
+/* reader_changesets_of: those of these tasks, in their order (descending); all must be change sets. */
+bool reader_changesets_of(struct reader *reader, struct arena *arena, const int64_t *tasks, size_t n,
+    struct changeset_view **out, size_t *out_n, struct err *err);
+/* reader_ready_of: the pending tasks of a class, in the order in which they start; at most n. */
+bool reader_ready_of(struct reader *reader, struct arena *arena, int64_t class_id, size_t n, int64_t **out,
+    size_t *out_n, struct err *err);
 /* reader_present: can the store be asked now? A connection that has ended is made anew; one whose network is gone isn't
  * noticed here. */
 bool reader_present(struct reader *reader);

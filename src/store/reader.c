@@ -438,6 +438,14 @@ bool reader_schedules(
     return ASK(&q, &reader->sql, SQL_schedules_of, err, NUM(lane)) && list_schedule(&q, arena, out, out_n, err);
 }
 
+bool reader_ready_of(struct reader *reader, struct arena *arena, int64_t class_id, size_t n, int64_t **out,
+    size_t *out_n, struct err *err)
+{
+    struct query q;
+    return ASK(&q, &reader->sql, SQL_ready_of_class, err, NUM(class_id), NUM((int64_t)n)) &&
+           query_ids(&q, arena, out, out_n, err);
+}
+
 bool reader_changeset(
     struct reader *reader, struct arena *arena, int64_t task, struct changeset *out, bool *out_found, struct err *err)
 {

@@ -66,10 +66,11 @@ static bool lanes_find(struct listing *l, struct arena *arena, struct err *err)
                query_ids(&q, arena, &l->lanes, &l->n_lanes, err));
 }
 
-static bool tasks_in_snapshot(
-    struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
+/* ids_in_snapshot: *out_n of l->ids are the page. */
+static bool ids_in_snapshot(
+    struct listing *l, struct arena *arena, size_t *out_n, int64_t *out_next, struct err *err)
 {
-    *out = NULL, *out_n = 0, *out_next = 0;
+    *out_n = 0, *out_next = 0;
     if (!lanes_find(l, arena, err))
         return false;
     if (l->by_lane && !l->n_lanes)
@@ -83,13 +84,13 @@ static bool tasks_in_snapshot(
     while (n < l->n_ids && n < l->limit && l->ids[n] >= l->floor)
         n++;
     *out_next = n < l->n_ids && l->ids[n] >= l->floor ? l->ids[n - 1] : l->floor; /* full: go on below the last one */
-    return l->reader->ops->views(l->reader, arena, l->ids, n, out, out_n, err);
+    *out_n = n;
+    return true;
 }
 
-static bool tasks_once(struct reader *reader, struct arena *arena, const struct task_filter *filter,
-    struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
+static struct listing listing_of(struct reader *reader, const struct task_filter *filter)
 {
-    struct listing l = {
+    return (struct listing){
         .reader = reader,
         .filter = filter,
         .limit = filter->limit ? filter->limit : 1,
@@ -97,11 +98,39 @@ static bool tasks_once(struct reader *reader, struct arena *arena, const struct 
         .by_lane = filter->lane.len > 0,
         .deadline = clock_boot_us() + reader->step_us,
     };
+}
+
+static bool tasks_once(struct reader *reader, struct arena *arena, const struct task_filter *filter,
+    struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
+{
+    struct listing l = listing_of(reader, filter);
+    size_t n = 0;
+    *out = NULL, *out_n = 0;
     if (!sql_begin(&reader->sql, err))
         return false;
-    bool ok = tasks_in_snapshot(&l, arena, out, out_n, out_next, err);
+    bool ok = ids_in_snapshot(&l, arena, &n, out_next, err) && reader->ops->views(reader, arena, l.ids, n, out, out_n, err);
     sql_end(&reader->sql);
     return ok;
+}
+
+static bool ids_once(struct reader *reader, struct arena *arena, const struct task_filter *filter, int64_t **out,
+    size_t *out_n, int64_t *out_next, struct err *err)
+{
+    struct listing l = listing_of(reader, filter);
+    if (!sql_begin(&reader->sql, err))
+        return false;
+    bool ok = ids_in_snapshot(&l, arena, out_n, out_next, err);
+    sql_end(&reader->sql);
+    *out = l.ids;
+    return ok;
+}
+
+bool reader_task_ids(struct reader *reader, struct arena *arena, const struct task_filter *filter, int64_t **out,
+    size_t *out_n, int64_t *out_next, struct err *err)
+{
+    return ids_once(reader, arena, filter, out, out_n, out_next, err) ||
+           (reader->ops->again && reader->ops->again(reader, err) &&
+               ids_once(reader, arena, filter, out, out_n, out_next, err));
 }
 
 bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
@@ -156,4 +185,23 @@ bool reader_changesets(struct reader *reader, struct arena *arena, const struct 
     return changesets_once(reader, arena, filter, out, out_n, out_next, err) ||
            (reader->ops->again && reader->ops->again(reader, err) &&
                changesets_once(reader, arena, filter, out, out_n, out_next, err));
+}
+
+static bool changesets_of_once(struct reader *reader, struct arena *arena, const int64_t *tasks, size_t n,
+    struct changeset_view **out, size_t *out_n, struct err *err)
+{
+    *out = NULL, *out_n = 0;
+    if (!sql_begin(&reader->sql, err))
+        return false;
+    bool ok = !n || reader->ops->changeset_views(reader, arena, tasks, n, out, out_n, err);
+    sql_end(&reader->sql);
+    return ok;
+}
+
+bool reader_changesets_of(struct reader *reader, struct arena *arena, const int64_t *tasks, size_t n,
+    struct changeset_view **out, size_t *out_n, struct err *err)
+{
+    return changesets_of_once(reader, arena, tasks, n, out, out_n, err) ||
+           (reader->ops->again && reader->ops->again(reader, err) &&
+               changesets_of_once(reader, arena, tasks, n, out, out_n, err));
 }

@@ -1,6 +1,10 @@
 -- for: reader
 -- What the api shows, said alike by both databases; sqlite/read.sql and postgres/read.sql have the rest.
 
+-- name: ready_of_class
+-- The first of a class in the order in which they start, a walk along the primary key.
+SELECT task FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2;
+
 -- name: lane_get
 SELECT @lane_columns@ FROM lane WHERE id = $1;
 
