@@ -55,29 +55,45 @@ static struct walk named_walk(struct slice *slice, struct node *rollback)
     return walk;
 }
 
-static void walk_close(struct walk *walk, size_t most, bool overlapping)
+struct places {
+    struct rollback_place **out; /* NULL: nobody asks */
+    size_t n, cap;
+};
+
+/* places_add: of the members that the walk has more than at the last call. */
+static void places_add(struct walk *walk, struct places *places, struct rollback_place place)
 {
+    while (places->out && places->n < walk->n)
+        *ARENA_PUSH(walk->slice->arena, *places->out, places->n, places->cap) = place;
+}
+
+static void walk_close(struct walk *walk, size_t most, bool overlapping, struct rollback_place **out_places)
+{
+    struct places places = { .out = out_places };
+    places_add(walk, &places, (struct rollback_place){ .named = true });
     for (size_t at = 0; at < walk->n && walk->n <= most && !walk->slice->failed; at++) {
         struct node *member = walk->list[at];
         if (member->row.marks & MARK_ROLLBACK)
             continue; /* what it lists isn't a dependency */
         dependents_add(walk, member);
+        places_add(walk, &places, (struct rollback_place){ .parent = at });
         if (overlapping)
             overlapping_add(walk, member, most);
+        places_add(walk, &places, (struct rollback_place){ .parent = at, .overlaps = true });
     }
 }
 
-struct node **rollback_closure(struct slice *slice, struct node *rollback, size_t most, size_t *out_n)
+struct node **rollback_closure(
+    struct slice *slice, struct node *rollback, size_t most, struct rollback_place **out_places, size_t *out_n)
 {
     struct walk walk = named_walk(slice, rollback);
     const struct changeset *row = changeset_of(slice, rollback);
-    walk_close(&walk, most, row && row->overlapping);
+    walk_close(&walk, most, row && row->overlapping, out_places);
     *out_n = walk.n;
     return walk.list;
 }
 
-/* Where the change set stands as a member; below 0: there is nothing to be done with it. */
-static int64_t member_rank(struct slice *slice, struct node *node)
+int64_t rollback_rank(struct slice *slice, struct node *node)
 {
     if (node->row.state == STATE_X || (node->row.state == STATE_P && node->row.marks & MARK_LOOK))
         return MEMBER_RUNS; /* or it isn't known yet whether it has committed */
@@ -106,7 +122,7 @@ static struct because because_of(const struct node *rollback, struct slice *slic
 
 static void member_add(struct slice *slice, struct node *rollback, struct node *member)
 {
-    int64_t rank = member_rank(slice, member);
+    int64_t rank = rollback_rank(slice, member);
     if (rank < 0 || member == rollback || is_member(slice, member, rollback->row.id))
         return;
     struct because because = because_of(rollback, slice);
@@ -142,7 +158,7 @@ static void hold_take(struct slice *slice, struct node *node, const struct hold 
 static bool members_fix(struct slice *slice, struct node *rollback)
 {
     size_t n, most = slice->rollback_limit;
-    struct node **members = rollback_closure(slice, rollback, most, &n);
+    struct node **members = rollback_closure(slice, rollback, most, NULL, &n);
     if (n > most) {
         task_end(slice, rollback, STATE_F, OUTCOME_failed,
             &(struct because){ .actor = by_engine.actor,
@@ -215,7 +231,7 @@ void rollback_moved(struct slice *slice, struct node *node)
     size_t n;
     if (!hold_has(node, HOLD_rollback))
         return;
-    int64_t rank = member_rank(slice, node);
+    int64_t rank = rollback_rank(slice, node);
     const struct hold *holds = slice_holds_of_task(slice, node->row.id, &n);
     for (size_t i = 0; i < n; i++) {
         struct hold hold = holds[i];
@@ -337,7 +353,7 @@ void rollback_start(struct slice *slice, struct node *rollback)
     for (size_t i = 0; i < n; i++)
         if (members[i])
             slice_walk_add(&walk, members[i]);
-    walk_close(&walk, SIZE_MAX, false);
+    walk_close(&walk, SIZE_MAX, false, NULL);
     for (size_t i = 0; i < walk.n && !slice->failed; i++)
         member_add(slice, rollback, walk.list[i]);
 }

@@ -14,8 +14,18 @@
 /* Ranks of HOLD_rollback: those that keep the rollback from starting come first. */
 enum { MEMBER_RUNS, MEMBER_WAITS, MEMBER_APPLIED, MEMBER_ITSELF };
 
-/* rollback_closure: the members as things are now, the named ones first; stops behind `most` + 1 of them. */
-struct node **rollback_closure(struct slice *slice, struct node *rollback, size_t most, size_t *out_n);
+/* rollback_closure: the members as things are now, the named ones first; stops behind `most` + 1 of them. out_places:
+ * NULL, or why each of them is one. */
+struct rollback_place {
+    bool named;    /* the rollback names it; else: */
+    size_t parent; /* the earlier member that it depends on */
+    bool overlaps; /* it only has a file of that member */
+};
+struct node **rollback_closure(
+    struct slice *slice, struct node *rollback, size_t most, struct rollback_place **out_places, size_t *out_n);
+
+/* rollback_rank: MEMBER_, what would be done with the change set as a member; below 0: nothing. */
+int64_t rollback_rank(struct slice *slice, struct node *node);
 
 /* rollback_ready: no gate is in its way: fixes the members if that wasn't done. True: it may be pending. False: a
  * member runs, or it has more members than it may (then it has failed). */

@@ -40,13 +40,14 @@ enum command_kind {
     CMD_REVISION,     /* a revision is known: from a repository in order, or posted in any order */
     /* what was said late of a revision that is known: in.revision: archive, row.rev, row.txn, cause */
     CMD_CAUSE,
-    CMD_RUN,       /* by hand */
-    CMD_NOTE,      /* something to be told to the other servers of the store */
-    CMD_PRUNE,     /* a batch of old tasks loses its logs, outputs and artifacts */
-    CMD_LOG_GROWN, /* a log has got more bytes though its task isn't executing: they count */
-    CMD_CHANGESET, /* a change set is submitted; a rollback, too */
-    CMD_APPROVE,   /* a change set gets its ticket */
-    CMD_OUTPUTS,   /* a running attempt says something of itself */
+    CMD_RUN,           /* by hand */
+    CMD_NOTE,          /* something to be told to the other servers of the store */
+    CMD_PRUNE,         /* a batch of old tasks loses its logs, outputs and artifacts */
+    CMD_LOG_GROWN,     /* a log has got more bytes though its task isn't executing: they count */
+    CMD_CHANGESET,     /* a change set is submitted; a rollback, too */
+    CMD_APPROVE,       /* a change set gets its ticket */
+    CMD_OUTPUTS,       /* a running attempt says something of itself */
+    CMD_ROLLBACK_PLAN, /* what a rollback would take back now; changes nothing */
     CMD_KIND_COUNT
 };
 
@@ -105,7 +106,8 @@ struct changeset_def {
     struct str files, removed; /* joined by CHANGESET_JOINT */
     struct str *depends;       /* CSIDs; of a rollback: what it takes back */
     size_t n_depends;
-    struct str *precursors; /* that its meta brings */
+    const char *depends_field; /* what a fault of them points to; NULL: dependencies */
+    struct str *precursors;    /* that its meta brings */
     size_t n_precursors;
     struct str submitter, ticket;
     struct str body;  /* JSON text of what the executor needs */
@@ -113,6 +115,16 @@ struct changeset_def {
     bool overlapping; /* of a rollback */
     bool again;       /* also if an earlier one with the same content has ended */
     bool check;       /* nothing is made: what would be refused is, else the answer has its precursors */
+};
+
+struct rollback_member { /* of a rollback that is only planned */
+    struct str csid, submitter, revision;
+    int64_t task, rolled_back_by;
+    enum task_state state;
+    enum movetype movetype;
+    int64_t rank;         /* core's rollback_rank */
+    bool named, overlaps; /* as core's rollback_place; parent: its number here */
+    size_t parent;
 };
 
 struct finish_item {
@@ -303,7 +315,7 @@ struct command {
         } log; /* bytes: that are stored of it */
         struct {
             struct changeset_def def;
-        } changeset;
+        } changeset; /* submit, plan */
         struct {
             struct str csid, ticket;
         } approve;
@@ -367,6 +379,10 @@ struct command {
             struct str *precursors; /* CSIDs, of a check */
             size_t n_precursors;
         } changeset; /* submitted, approved */
+        struct {
+            struct rollback_member *members;
+            size_t n, limit; /* more than `limit`: it would fail; then not all of them are here */
+        } plan;
         struct {
             struct site_key before[SITE_KEYS], after[SITE_KEYS];
         } site;

@@ -71,6 +71,7 @@ static bool (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_CHANGESET] = command_changeset,
     [CMD_APPROVE] = command_approve,
     [CMD_OUTPUTS] = command_outputs,
+    [CMD_ROLLBACK_PLAN] = command_rollback_plan,
 };
 
 /* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is

@@ -67,8 +67,7 @@ static bool lanes_find(struct listing *l, struct arena *arena, struct err *err)
 }
 
 /* ids_in_snapshot: *out_n of l->ids are the page. */
-static bool ids_in_snapshot(
-    struct listing *l, struct arena *arena, size_t *out_n, int64_t *out_next, struct err *err)
+static bool ids_in_snapshot(struct listing *l, struct arena *arena, size_t *out_n, int64_t *out_next, struct err *err)
 {
     *out_n = 0, *out_next = 0;
     if (!lanes_find(l, arena, err))
@@ -108,7 +107,8 @@ static bool tasks_once(struct reader *reader, struct arena *arena, const struct 
     *out = NULL, *out_n = 0;
     if (!sql_begin(&reader->sql, err))
         return false;
-    bool ok = ids_in_snapshot(&l, arena, &n, out_next, err) && reader->ops->views(reader, arena, l.ids, n, out, out_n, err);
+    bool ok =
+        ids_in_snapshot(&l, arena, &n, out_next, err) && reader->ops->views(reader, arena, l.ids, n, out, out_n, err);
     sql_end(&reader->sql);
     return ok;
 }

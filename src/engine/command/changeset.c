@@ -71,6 +71,11 @@ static bool is_unapproved(struct turn *turn, const struct changeset_def *def)
     return conf->approval & 1U << def->movetype && (!def->ticket.len || !conf->self_approval);
 }
 
+static const char *depends_field(const struct changeset_def *def)
+{
+    return def->depends_field ? def->depends_field : "dependencies";
+}
+
 /* The change sets that a section of `meta` names; NULL: one of them is refused. */
 static struct node **named_get(
     struct turn *turn, struct command *command, const struct str *csids, size_t n, const char *section)
@@ -254,7 +259,7 @@ bool command_changeset(struct turn *turn, struct command *command)
     if (quota_tasks_refused(turn, command, 1) || quota_refused(turn, command, QUOTA_files, def->bytes) ||
         !target_check(turn, command, def->target) || csid_refused(turn, command))
         return false;
-    struct node **depends = named_get(turn, command, def->depends, def->n_depends, "dependencies");
+    struct node **depends = named_get(turn, command, def->depends, def->n_depends, depends_field(def));
     struct node **before = named_get(turn, command, def->precursors, def->n_precursors, "precursors");
     if (!depends || !before)
         return false;
@@ -284,6 +289,53 @@ bool command_changeset(struct turn *turn, struct command *command)
     answer_fill(command, node, false);
     command->status = 202;
     idempotency_keep(turn, command, &node->row.id, 1);
+    return true;
+}
+
+static void plan_fill(struct turn *turn, struct command *command, struct node *const *members,
+    const struct rollback_place *places, size_t n)
+{
+    struct rollback_member *out = ARENA_ARRAY(command->arena, struct rollback_member, n + 1);
+    for (size_t i = 0; i < n && !turn->slice->failed; i++) {
+        const struct changeset *row = changeset_of(turn->slice, members[i]);
+        if (!row)
+            continue; /* the turn has failed */
+        out[i] = (struct rollback_member){ .csid = str_dup(command->arena, row->csid),
+            .submitter = str_dup(command->arena, row->submitter),
+            .revision = str_dup(command->arena, row->revision),
+            .task = members[i]->row.id,
+            .rolled_back_by = row->rolled_back_by,
+            .state = members[i]->row.state,
+            .movetype = row->movetype,
+            .rank = rollback_rank(turn->slice, members[i]),
+            .named = places[i].named,
+            .overlaps = places[i].overlaps,
+            .parent = places[i].parent };
+    }
+    command->out.plan.members = out;
+    command->out.plan.n = n;
+}
+
+/* The closure that the rollback would have if it was ready now. The rollback itself isn't made: its node is this
+ * function's, and no list has it. */
+bool command_rollback_plan(struct turn *turn, struct command *command)
+{
+    const struct changeset_def *def = &command->in.changeset.def;
+    struct rollback_place *places = NULL;
+    size_t n = 0, limit = turn->slice->rollback_limit;
+    if (!target_check(turn, command, def->target))
+        return turn->slice->failed;
+    struct node **named = named_get(turn, command, def->depends, def->n_depends, depends_field(def));
+    if (!named)
+        return turn->slice->failed;
+    struct changeset row = { .overlapping = def->overlapping, .movetype = MOVE_RB };
+    struct node rollback = { .changeset = &row };
+    undoes_set(turn, &rollback, named, def->n_depends);
+    struct node **members = rollback_closure(turn->slice, &rollback, limit, &places, &n);
+    command->out.plan.limit = limit;
+    if (!turn->slice->failed)
+        plan_fill(turn, command, members, places, n);
+    command->status = 200;
     return true;
 }
 

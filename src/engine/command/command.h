@@ -39,6 +39,7 @@ bool command_note(struct turn *turn, struct command *command);
 bool command_changeset(struct turn *turn, struct command *command);
 bool command_approve(struct turn *turn, struct command *command);
 bool command_outputs(struct turn *turn, struct command *command);
+bool command_rollback_plan(struct turn *turn, struct command *command);
 
 /* enqueue.c: what revisions make tasks with, too. enqueue_fill: the answer, when the turn is decided */
 void enqueue_fill(struct turn *turn, struct command *command);
