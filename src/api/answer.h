@@ -29,6 +29,7 @@
 #define PUT_TIME json_put_time
 #define PUT_STATE render_state
 #define PUT_OUTCOME render_outcome
+#define PUT_MOVETYPE json_put_z
 #define PUT_KNOWN render_known
 #define PUT_AS(type, ...) PUT_##type
 
@@ -142,6 +143,7 @@
 #define ANSWER_Task(X) \
     X(FIELD, id, INTEGER, task->id, NONE) \
     X(PART, key, REF(Key), render_key(json, shown->lane_name, shown->lane_kind, task), NONE) \
+    X(OPTIONAL, csid, TEXT, shown->lane_kind == LANE_TARGET, task->name, SAYS("of a change set")) \
     X(FIELD, state, STATE, task->state, NONE) \
     X(FIELD, word, WORD, state_word(task->state), NONE) \
     X(OPTIONAL, ending, STATE, task->ending != STATE_NONE, task->ending, NONE) \
@@ -180,6 +182,8 @@
     X(FIELD, kind, WORD, event_kind_name(event->kind), NONE) \
     X(OPTIONAL, task, INTEGER, event->task > 0, event->task, NONE) \
     X(OPTIONAL_PART, key, TEXT, event->task > 0, json_key_text(api, json, event->lane, event->task), NONE) \
+    X(OPTIONAL, csid, TEXT, names.csid.len > 0, names.csid, SAYS("of a change set's task")) \
+    X(OPTIONAL, submitter, TEXT, names.csid.len > 0, names.submitter, SAYS("likewise")) \
     X(OPTIONAL, from, STATE, moves && event->from != STATE_NONE, event->from, NONE) \
     X(OPTIONAL, to, STATE, moves && event->to != STATE_NONE, event->to, NONE) \
     X(OPTIONAL, ending, STATE, event->kind == EVENT_ending, event->to, NONE) \
@@ -688,8 +692,6 @@
     NESTED(RevisionEdge, NONE) \
     SHARED(Revision, REQUIRED("archive", "rev", "state", "prev")) \
     SHARED(RevisionList, REQUIRED("revisions", "next")) \
-    SHARED(ChangesetAccepted, REQUIRED("csid", "name", "task", "state")) \
-    NESTED(Conflict, REQUIRED("message")) \
-    SHARED(ChangesetChecked, REQUIRED("target", "movetype", "precursors", "conflicts", "looked"))
+    ANSWERS_CHANGESET(SHARED, NESTED)
 
 #endif

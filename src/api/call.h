@@ -172,7 +172,7 @@ struct api {
     char uid_text[24]; /* "uid:N" of this process */
 
     struct map lanes;  /* id -> struct lane_name, malloc */
-    struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
+    struct map keys;   /* task id -> char * (key_keep), for tasks whose lane isn't at hand; emptied when it is large */
     struct map polls;  /* executor id -> struct executor_poll, malloc */
     size_t polls_left; /* of them, when those of executors that have gone went */
     struct {           /* work on other threads (background.c) */
@@ -262,6 +262,7 @@ bool call_page(struct call *call, int64_t from, struct list_page *out);
 struct str call_cursor(struct call *call, int64_t last);
 bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one becomes `most` */
 bool call_param_flag(struct call *call, const char *name, bool *out);
+bool call_param_states(struct call *call, unsigned *out); /* `state`: letters as bits 1 << state (tasks.c) */
 
 /* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). The
  * tenant isn't checked: call_task_view checks it, and call_task_of_executor for what executors send (executors of
@@ -354,6 +355,12 @@ bool task_row(struct api *api, struct arena *arena, int64_t task, struct task *o
 bool task_is_foreign(struct api *api, int64_t task, struct str tenant);              /* another tenant's, or nobody's */
 void json_holder(struct call *call, struct json *json, int64_t task); /* its key; of another tenant's: only that */
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task); /* the key as text, by lane */
+/* changeset_names_of: of a change set's task, until the next key is asked for; lane 0: the task is known to be one.
+ * Empty: it is none, or can't be read. */
+struct changeset_names {
+    struct str csid, submitter;
+};
+struct changeset_names changeset_names_of(struct api *api, int64_t lane, int64_t task);
 struct str target_name(struct str lane); /* of a target's lane, as people write it; others stay as they are */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
@@ -397,6 +404,17 @@ bool call_archive_any(struct call *call, struct archive_view *out);
 /* archive_missing: the first revision that isn't there while younger ones are; 0: none. */
 bool archive_missing(
     struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err);
+
+/* --- change sets (changesets.c) --- */
+/* call_changeset: the one that call->arg names; false: answered. changeset_csid: of a change set's task; 0: empty. */
+struct changeset_view; /* store/read.h */
+bool call_changeset(struct call *call, struct changeset *out_row, struct task_view *out_view);
+struct str changeset_csid(struct api *api, struct arena *arena, int64_t task);
+/* Query parameters, as above: `type` and `target`. *out_lane -1: no change set of that target has come yet. */
+bool call_param_movetype(struct call *call, enum movetype *out);
+bool call_param_target(struct call *call, int64_t *out_lane);
+bool target_lane_of(struct call *call, struct str target, int64_t *out_lane);
+void render_changeset(struct call *call, struct json *json, const struct changeset_view *view, int64_t position);
 
 /* revision_answer: (revisions.c) what is noted of it; of one without a state only its number. reason: why it was
  * skipped. */

@@ -353,6 +353,7 @@ static bool changeset_collect(struct call *call, struct why_facts *facts)
         return true;
     if (!reader_changeset(reader, &call->arena, facts->task.id, &own, &found, &call->err))
         return false;
+    facts->movetype = found ? own.movetype : MOVE_NONE;
     for (size_t i = 0; i < facts->n_preds && found; i++) {
         struct why_pred *pred = &facts->preds[i];
         bool known;
@@ -374,15 +375,15 @@ static bool changeset_collect(struct call *call, struct why_facts *facts)
 /* applying_collect: of a pending change set: which one of its target runs. */
 static bool applying_collect(struct call *call, struct why_facts *facts)
 {
-    struct changeset_view *running;
+    struct task_view *running;
     size_t n = 0;
     int64_t next;
-    const struct changeset_filter filter = {
-        .tenant = call->actor.tenant, .states = 1u << STATE_X, .lane = facts->task.lane, .limit = 1
+    const struct task_filter filter = {
+        .tenant = call->actor.tenant, .states = 1u << STATE_X, .lane = facts->lane_name, .limit = 1
     };
     if (!(facts->task.marks & MARK_CHANGESET) || facts->task.state != STATE_P || facts->lane->counts[STATE_X] == 0)
         return true;
-    if (!reader_changesets(call->api->config.reader, &call->arena, &filter, &running, &n, &next, &call->err))
+    if (!reader_tasks(call->api->config.reader, &call->arena, &filter, &running, &n, &next, &call->err))
         return false;
     if (n > 0) {
         facts->applying = key_text(call->api, &call->arena, 0, running[0].task.id);

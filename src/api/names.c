@@ -2,7 +2,8 @@
  *
  * Lanes are never renamed: a lane that was read is kept. A queue that has had no task may still become an archive, so
  * it is read again. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an
- * id is at hand, the key is read once and kept. A task that can't be read is written as its id. */
+ * id is at hand, the key is read once and kept. Of a change set its submitter is kept with it. A task that can't be
+ * read is written as its id. */
 #include <string.h>
 
 #include "api/call.h"
@@ -181,11 +182,37 @@ static void keys_forget(struct api *api)
     map_clear(&api->keys);
 }
 
+/* key_keep: as "KEY", of a change set as "KEY\0SUBMITTER". */
+static void key_keep(struct api *api, int64_t task, struct str key, struct str submitter)
+{
+    if (api->keys.n >= KEYS_KEPT_MAX)
+        keys_forget(api);
+    char *kept = mem_alloc_zero(key.len + submitter.len + 2);
+    memcpy(kept, key.ptr, key.len);
+    if (submitter.len > 0)
+        memcpy(kept + key.len + 1, submitter.ptr, submitter.len);
+    map_put(&api->keys, (uint64_t)task, kept);
+}
+
+static bool submitter_read(struct api *api, struct arena *arena, const struct task *row, struct str *out)
+{
+    struct err ignored = { 0 };
+    struct changeset_view *views;
+    size_t n = 0;
+    if (!(row->marks & MARK_CHANGESET))
+        return true;
+    if (!reader_changesets_of(api->config.reader, arena, &row->id, 1, &views, &n, &ignored) || n == 0)
+        return false;
+    *out = views[0].changeset.submitter;
+    return true;
+}
+
 /* key_read: from the store, kept for the next time. */
 static void key_read(struct api *api, struct buf *out, int64_t task)
 {
     struct arena arena = { 0 };
     struct task row;
+    struct str submitter = { 0 };
     size_t from = out->len;
     enum lane_kind kind = LANE_QUEUE;
     bool found = task_row(api, &arena, task, &row);
@@ -195,15 +222,8 @@ static void key_read(struct api *api, struct buf *out, int64_t task)
     } else {
         buf_add_i64(out, task);
     }
-    if (found && !out->full) {
-        if (api->keys.n >= KEYS_KEPT_MAX)
-            keys_forget(api);
-        size_t len = out->len - from;
-        char *kept = mem_alloc(len + 1);
-        memcpy(kept, out->ptr + from, len);
-        kept[len] = '\0';
-        map_put(&api->keys, (uint64_t)task, kept);
-    }
+    if (found && submitter_read(api, &arena, &row, &submitter) && !out->full)
+        key_keep(api, task, (struct str){ out->ptr + from, out->len - from }, submitter);
     arena_release(&arena);
 }
 
@@ -218,6 +238,23 @@ void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task)
         buf_add_z(out, kept);
     else
         key_read(api, out, task);
+}
+
+struct changeset_names changeset_names_of(struct api *api, int64_t lane, int64_t task)
+{
+    struct changeset_names names = { 0 };
+    enum lane_kind kind = LANE_QUEUE;
+    if (task == 0 || (lane > 0 && (lane_name_of(api, lane, &kind).len == 0 || kind != LANE_TARGET)))
+        return names;
+    buf_reset(&api->scratch);
+    key_add(api, &api->scratch, lane, task);
+    const char *kept = map_find(&api->keys, (uint64_t)task);
+    const char *colon = kept != NULL ? strchr(kept, ':') : NULL;
+    if (colon == NULL) /* a target's name has no ':', nor has a CSID */
+        return names;
+    names.csid = str_of(colon + 1);
+    names.submitter = str_of(kept + strlen(kept) + 1);
+    return names;
 }
 
 struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t task)

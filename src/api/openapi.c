@@ -16,6 +16,7 @@
 #define DOC_BOOLEAN "\"type\": \"boolean\""
 #define DOC_TRUE "\"const\": true"
 #define DOC_KNOWN "\"type\": [\"integer\", \"null\"]"
+#define DOC_MOVETYPE DOC_TEXT ", \"enum\": [\"DC\", \"BF\", \"EM\", \"RB\"]"
 #define DOC_OBJECT "\"type\": \"object\""
 #define DOC_ARRAY "\"type\": \"array\""
 #define DOC_REF(name) "\"$ref\": \"#/components/schemas/" #name "\""

@@ -225,6 +225,8 @@ void render_event(const struct call *call, struct json *json, const struct event
     /* others could speak for the grant with a fence: they read which grant it was */
     bool whole = call->scopes & SCOPE_ADMIN;
     struct fence fence = { api->incarnation, event->task, event->grant };
+    struct changeset_names names =
+        event->lane > 0 ? changeset_names_of(api, event->lane, event->task) : (struct changeset_names){ 0 };
     ANSWER_WRITE(ANSWER_Event);
 }
 

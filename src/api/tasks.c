@@ -101,7 +101,7 @@ bool serve_tasks_create(struct call *call)
     return call_submit(call, tasks_created);
 }
 
-static bool states_read(struct call *call, unsigned *out)
+bool call_param_states(struct call *call, unsigned *out)
 {
     struct str letters;
     if (!call_param_str(call, "state", &letters))
@@ -131,7 +131,7 @@ static bool filter_read(struct call *call, struct task_filter *out)
     int64_t limit = LIST_MAX;
     struct str queue = { 0 };
     *out = (struct task_filter){ .tenant = call->actor.tenant };
-    states_read(call, &out->states);
+    call_param_states(call, &out->states);
     filter_name(call, "archive", &out->lane);
     filter_name(call, "queue", &queue);
     filter_name(call, "name", &out->name);

@@ -20,6 +20,8 @@ void hold_approval_explain(struct explain *x)
     if (!said)
         return;
     struct why_condition *c = explain_add(x, "approval", task->created);
-    c->detail = STR("change sets of its move type need a ticket, and it has none");
+    const char *type = movetype_name(x->facts->movetype);
+    c->detail = *type ? str_fmt(x->arena, "change sets of move type %s need a ticket, and it has none", type)
+                      : STR("change sets of its move type need a ticket, and it has none");
     c->remedy = str_fmt(x->arena, "weir cs approve %.*s --ticket TICKET", STR_ARG(task->name));
 }

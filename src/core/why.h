@@ -64,8 +64,9 @@ struct why_facts {
     size_t n_slots;                  /* all that it wants */
     const struct task_class *class_; /* NULL: nothing to run */
     struct why_crew crew;
-    int64_t ready_ahead; /* pending tasks before it in its class, -1: not counted */
-    struct str applying; /* of a pending change set: the one of its target that runs; empty: none */
+    int64_t ready_ahead;    /* pending tasks before it in its class, -1: not counted */
+    enum movetype movetype; /* of a change set; MOVE_NONE: not known */
+    struct str applying;    /* of a pending change set: the one of its target that runs; empty: none */
     int64_t applying_since;
     int64_t now;
 };

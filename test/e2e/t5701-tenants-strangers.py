@@ -51,14 +51,14 @@ def everything():
 
 NAMES = {'task': [str(run['id']), str(wait['id']), str(done['id']), 'hush-archive@1:hush-build', f'hush-queue:{wait["id"]}'], 'file': ['hush.txt'],
          'executor': [str(worker.id), 'hush-exec'], 'archive': ['hush-archive'], 'rev': ['1'], 'lane': ['hush-queue', 'hush-archive'], 'name': ['hush-token'],
-         'csid': [set_made.json['csid'], str(set_made.json['task']), f'hush-archive:{set_made.json["csid"]}']}
+         'csid': [set_made.json['csid'], str(set_made.json['task']), f'hush-archive:{set_made.json["csid"]}'], 'target': ['hush-archive']}
 BODIES = {'/v1/tasks': dict(name='b', data=1, queue='other'), '/v1/executors': dict(name='other'),
           '/v1/archives': dict(name='other-archive', kind='external'), '/v1/tokens': dict(name='x', scopes=['read']), '/v1/prune': dict(older_than='1h', dry_run=True),
           '/v1/executors/{executor}/poll': dict(free=9, wait_ms=0, renew=[dict(task=run['id'], fence=grant['fence'])],
                                                 finishes=[dict(task=run['id'], fence=grant['fence'], exit=0)]),
           '/v1/finishes': dict(items=[dict(task=run['id'], fence=grant['fence'], exit=0)]), '/v1/tasks/{task}/finish': dict(fence=grant['fence'], exit=0),
           '/v1/archives/{archive}/revisions': dict(rev=2, workflow=[]), '/v1/archives/{archive}/runs': dict(task='hush-build'),
-          '/v1/archives/{archive}/skip': dict(rev=1, reason='r'), '/v1/lanes/{lane}/pause': dict(reason='r'), '/v1/backup': dict(file='/tmp/never')}
+          '/v1/archives/{archive}/skip': dict(rev=1, reason='r'), '/v1/rollbacks': dict(csids=[set_made.json['csid']]), '/v1/changesets/{csid}/approve': dict(ticket='hush'), '/v1/lanes/{lane}/pause': dict(reason='r'), '/v1/backup': dict(file='/tmp/never')}
 OWN = {'/v1/lanes/{lane}/pause', '/v1/lanes/{lane}/resume'}  # a lane of that name is made, in one's own tenant
 
 
