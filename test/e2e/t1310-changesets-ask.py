@@ -165,4 +165,4 @@ same(site.ask('DELETE', '/v1/archives/docs?reason=moved').status, 200, 'the arch
 until(lambda: all(show(c)['state'] == 'A' for c in (first, later, needs, between)), 'its waiting change sets are abandoned')
 ok(show(later)['reason'], 'and the reason says so', show(later))
 refused(boss.post(f'{C}/{own}/approve', dict(ticket='x')), 409, 'already_ended', text='approval of one that has ended')
-end(s)
+end()
