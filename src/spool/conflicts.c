@@ -18,10 +18,14 @@
 
 static pthread_mutex_t one_place = PTHREAD_MUTEX_INITIALIZER;
 
+/* base_ident: rev of a Subversion base is -1 when it is no number; 0 is the empty tree that every repository begins
+ * with. */
 static struct source_ident base_ident(const struct intake_place *place, struct str base)
 {
-    struct source_ident ident = { .id = base };
-    if (place->kind == ARCHIVE_SVN && str_to_i64(base, &ident.rev))
+    struct source_ident ident = { .id = base, .rev = -1 };
+    if (place->kind != ARCHIVE_SVN)
+        ident.rev = 0;
+    else if (str_to_i64(base, &ident.rev))
         ident.id = (struct str){ 0 };
     return ident;
 }
@@ -52,7 +56,7 @@ static bool change_check(const struct intake *intake, const struct intake_place 
         .n_removed = meta->removed.n,
         .has_base = meta->base.len > 0,
         .base = base_ident(place, meta->base) };
-    if (place->kind == ARCHIVE_SVN && change.has_base && change.base.rev <= 0)
+    if (place->kind == ARCHIVE_SVN && change.has_base && change.base.rev < 0)
         return err_set(err, ERR_invalid, "the base '%.*s' is no revision", STR_ARG(str_sub(meta->base, 0, 100)));
     pthread_mutex_lock(&one_place);
     struct apply *apply = apply_open(place->kind, place->url, place->branch, place->path, err);

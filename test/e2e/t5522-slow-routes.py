@@ -29,14 +29,15 @@ worker.log(grant, 0, b'a line\n' * 12000)
 job = grant['spec']['token']
 
 # -- the routes, as the program lists them; what isn't here gets an empty object
-FILLED = dict(task=task, executor='w', archive='a', rev=1, file='f', lane='q', name='n', csid='c-1')
+FILLED = dict(task=task, executor='w', archive='a', rev=1, file='f', lane='q', name='n', csid='c-1', target='a')
 BODIES = {
     'POST /v1/tasks': dict(name='u', queue='q', command='x', after=['a@1:t']), 'POST /v1/tasks/{task}/finish': dict(fence='1-1-1-1', exit=0),
     'POST /v1/finishes': dict(items=[dict(task=task, fence='1-1-1-1', exit=0)]), 'POST /v1/archives/{archive}/revisions': dict(rev=2),
     'POST /v1/archives/{archive}/runs': dict(task='t'), 'POST /v1/lanes/{lane}/pause': dict(reason='r'), 'POST /v1/archives/{archive}/skip': dict(rev=7, reason='r'),
     'POST /v1/tokens': dict(name='m', scopes=['read']), 'POST /v1/executors': dict(name='v'), 'POST /v1/archives': dict(name='b', kind='external'),
     'POST /v1/config': dict(text='', dry_run=True), 'POST /v1/backup': dict(file='/nowhere/at/all'), 'POST /v1/prune': dict(older_than='30d', dry_run=True),
-    'POST /v1/tasks/{task}/cancel': dict(reason='r'),
+    'POST /v1/tasks/{task}/cancel': dict(reason='r'), 'POST /v1/changesets/{csid}/approve': dict(ticket='t'), 'POST /v1/rollbacks': dict(csids=['c-1'], dry_run=True),
+    'POST /v1/tasks/{task}/outputs': dict(k='v'),
 }
 AFTER = ('DELETE', '/cancel', '/backup', '/prune', '/drain')  # what changes what others look at comes last
 QUERIES = {'POST /v1/tasks/{task}/log': f'?offset=0&fence={grant["fence"]}', 'POST /v1/tasks/{task}/artifacts/{file}': f'?offset=0&fence={grant["fence"]}',

@@ -640,9 +640,8 @@ static void test_RQ28_ends(void **state)
 static void test_RQ22_a_retry_before_all_know_of_the_end(void **state)
 {
     (void)state;
-    rig_close(&rig);
     rig.batch = 1;
-    rig_open(&rig);
+    rig_restart(&rig);
     archive_add("docs");
     int64_t c1 = submit("docs c1 DC files=a"), c2 = submit("docs c2 DC files=b depends=c1"),
             c3 = submit("docs c3 DC files=c depends=c1"), c4 = submit("docs c4 DC files=d depends=c3"),
