@@ -82,6 +82,8 @@ const char *task_key(struct arena *arena, const json_t *task)
             buf_addf(&text, "#%lld", (long long)field_i64(key, "run", 0));
     } else if (*field_z(key, "queue")) {
         buf_addf(&text, "%s:%lld", field_z(key, "queue"), id);
+    } else if (*field_z(key, "target")) {
+        buf_addf(&text, "%s:%s", field_z(key, "target"), field_z(key, "name"));
     } else {
         buf_addf(&text, "%lld", id);
     }

@@ -65,6 +65,21 @@ struct intake_conflict {
 bool intake_conflicts(const struct intake_order *order, const struct intake *intake, const struct intake_place *place,
     const char *temp_dir, struct arena *arena, struct intake_conflict **out, size_t *out_n, struct err *err);
 
+/* intake_diff: what a change set changes, as a unified diff: of the branch as it is, or, if it is applied, as it was
+ * before it. The text ends early when `out` is full. Refusals as those of intake_conflicts; not_found: a forced push
+ * has taken its commit away. */
+struct intake_diff_order {
+    int tarball_fd;
+    const unsigned char *sha256; /* of the tarball */
+    const struct changeset_limits *limits;
+    const struct intake_place *place;
+    struct str revision; /* that it became; empty: it isn't applied */
+    struct str before;   /* git: the head that its first attempt recorded; empty: none did */
+    const char *program; /* as unpack_order's */
+};
+bool intake_diff(const struct intake_diff_order *order, const char *temp_dir, struct arena *arena, struct buf *out,
+    struct err *err);
+
 /* intake_temp_file: a file without a name, for a tarball that comes; -1: err. Where the file system has no such files
  * it has one for a moment, and a crash then leaves it: intake_temp_open removes it.
  * The folder is made if it isn't there (0700). */
