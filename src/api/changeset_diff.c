@@ -58,8 +58,8 @@ static bool diff_work(void *owner, struct err *err)
 {
     struct diff *diff = owner;
     struct err own = { .arena = &diff->arena }; /* the caller's has no room for items */
-    bool good = tarball_copy(diff, &own) &&
-                intake_diff(&diff->order, diff->api->tmp_dir, &diff->arena, &diff->out, &own);
+    bool good =
+        tarball_copy(diff, &own) && intake_diff(&diff->order, diff->api->tmp_dir, &diff->arena, &diff->out, &own);
     return good || err_set(err, own.code, "%s", own.text);
 }
 
@@ -67,8 +67,9 @@ static bool diff_done(struct call *call, void *owner)
 {
     struct diff *diff = owner;
     if (diff->out.full)
-        return call_refuse(call, ERR_body_too_large, "the diff of %.*s is longer than %d MiB; its tarball has the files",
-            STR_ARG(diff->row.csid), (int)(DIFF_BYTES_MAX / MIB));
+        return call_refuse(call, ERR_body_too_large,
+            "the diff of %.*s is longer than %d MiB; its tarball has the files", STR_ARG(diff->row.csid),
+            (int)(DIFF_BYTES_MAX / MIB));
     return call_answer_as(call, 200, "text/x-diff; charset=utf-8", buf_str(&diff->out), NULL);
 }
 
@@ -120,10 +121,10 @@ bool serve_changesets_diff(struct call *call)
     for (size_t i = 0; i < sizeof diff->row.hash; i++)
         snprintf(diff->hex + 2 * i, 3, "%02x", diff->row.hash[i]);
     if (!blobs_find(call->api->blobs, str_of(diff->hex), &blob, &call->err))
-        return call->err.code == ERR_not_found ? call_refuse(call, ERR_not_found,
-                                                     "the tarball of %.*s isn't in this store any more",
-                                                     STR_ARG(diff->row.csid))
-                                               : call_problem(call);
+        return call->err.code == ERR_not_found
+                   ? call_refuse(call, ERR_not_found, "the tarball of %.*s isn't in this store any more",
+                         STR_ARG(diff->row.csid))
+                   : call_problem(call);
     engine_changesets(call->api->config.engine, &diff->rules);
     diff->order.sha256 = diff->row.hash;
     diff->order.limits = &diff->rules.limits;

@@ -206,8 +206,8 @@ static bool diff_ask(
            apply_diff(apply, change, applied ? &before : NULL, comparison->out, err);
 }
 
-bool intake_diff(const struct intake_diff_order *order, const char *temp_dir, struct arena *arena, struct buf *out,
-    struct err *err)
+bool intake_diff(
+    const struct intake_diff_order *order, const char *temp_dir, struct arena *arena, struct buf *out, struct err *err)
 {
     struct comparison comparison = { .place = order->place,
         .arena = arena,
@@ -215,9 +215,8 @@ bool intake_diff(const struct intake_diff_order *order, const char *temp_dir, st
         .revision = order->revision,
         .from = { .id = order->before },
         .out = out };
-    const struct unpack_order extract = { .tarball_fd = order->tarball_fd,
-        .limits = order->limits,
-        .sha256 = order->sha256,
-        .program = order->program };
+    const struct unpack_order extract = {
+        .tarball_fd = order->tarball_fd, .limits = order->limits, .sha256 = order->sha256, .program = order->program
+    };
     return compare(&comparison, &extract, temp_dir, err);
 }

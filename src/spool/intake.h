@@ -77,8 +77,8 @@ struct intake_diff_order {
     struct str before;   /* git: the head that its first attempt recorded; empty: none did */
     const char *program; /* as unpack_order's */
 };
-bool intake_diff(const struct intake_diff_order *order, const char *temp_dir, struct arena *arena, struct buf *out,
-    struct err *err);
+bool intake_diff(
+    const struct intake_diff_order *order, const char *temp_dir, struct arena *arena, struct buf *out, struct err *err);
 
 /* intake_temp_file: a file without a name, for a tarball that comes; -1: err. Where the file system has no such files
  * it has one for a moment, and a crash then leaves it: intake_temp_open removes it.

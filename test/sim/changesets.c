@@ -76,7 +76,7 @@ static void set_choose(struct world *w, struct sim_set *set)
     static const int64_t prios[MOVE_COUNT] = { 0, 0, 300, 600, 900 };
     struct choices *c = &w->choices;
     set->repository = (int)choose(c, w->n_repositories);
-    set->movetype = MOVE_DC + (int)choose(c, 3);
+    set->movetype = (enum movetype)(MOVE_DC + choose(c, 3));
     if (chance(c, 150) && (set->depends = sets_choose(w, set, 2, true)))
         set->movetype = MOVE_RB;
     set->prio = prios[set->movetype] + (int64_t)choose(c, 3);

@@ -613,8 +613,8 @@ static void tells_faults_of_change_sets(void **state)
         "2:18: 'changesets.self_approval' must be true or false, not 'no' (did you mean 'false'?)",
         "3:14: a move type is DC, BF, EM or RB, not 'em' (did you mean 'EM'?)",
         "4:19: 'changesets.rollback_limit' must be from 1 to 1000000, not 0",
-        "5:9: 'changesets.stop' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not '30' (did you mean "
-        "'30s'?)",
+        ("5:9: 'changesets.stop' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not '30' (did you mean "
+         "'30s'?)"),
         "6:19: 'changesets.limits.depth' must be from 1 to 1024, not 2000",
         "6:25: unknown key 'file' (did you mean 'files'?)",
         "7:3: unknown key 'aproval' (did you mean 'approval'?)",
