@@ -129,6 +129,8 @@ static void finish_write(struct json *json, const struct finish_item *item)
             json_put_i64(json, numbers[i].name, numbers[i].value);
     if (item->outcome != OUTCOME_none)
         json_put_z(json, "outcome", outcome_name(item->outcome));
+    if (item->revision.len > 0)
+        json_put_str(json, "revision", item->revision);
     if (item->outputs.len > 0) {
         json_key(json, "outputs");
         json_raw(json, item->outputs);
@@ -158,6 +160,7 @@ static void finishes_same(const struct finish_item *a, const struct finish_item 
         HOLDS(memcmp(&a[i].fence, &b[i].fence, sizeof a[i].fence) == 0 && a[i].fence.task > 0);
         HOLDS(a[i].fence.grant > 0 || a[i].fence.incarnation == 0);
         HOLDS(a[i].task == a[i].fence.task && str_eq(a[i].log, b[i].log) && str_eq(a[i].outputs, b[i].outputs));
+        HOLDS(str_eq(a[i].revision, b[i].revision));
     }
 }
 
