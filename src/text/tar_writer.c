@@ -23,11 +23,12 @@ void tar_writer_release(struct tar_writer *tar)
     buf_release(&tar->block);
 }
 
+/* Calls of `write` stand in parentheses: without them they would be the failure point of that name. */
 static bool tar_pad(struct tar_writer *tar, uint64_t bytes)
 {
     static const char zeros[BLOCK];
     size_t over = (size_t)(bytes % BLOCK);
-    return over == 0 || tar->write(tar->owner, (struct str){ zeros, BLOCK - over });
+    return over == 0 || (tar->write)(tar->owner, (struct str){ zeros, BLOCK - over });
 }
 
 /* octal: digits and a NUL, filling the field. */
@@ -72,7 +73,7 @@ static bool head_write(
     for (size_t i = 0; i < sizeof head; i++)
         sum += all[i];
     octal(head.checksum, 7, sum);
-    return tar->write(tar->owner, (struct str){ (const char *)&head, sizeof head });
+    return (tar->write)(tar->owner, (struct str){ (const char *)&head, sizeof head });
 }
 
 /* pax_add: "LENGTH KEY=VALUE\n", where the length counts itself. */
@@ -101,7 +102,7 @@ static bool entry_write(
     if (tar->block.len > 0) {
         struct str records = buf_str(&tar->block);
         if (!head_write(tar, 'x', STR("pax"), (struct str){ 0 }, records.len, 0644) ||
-            !tar->write(tar->owner, records) || !tar_pad(tar, records.len))
+            !(tar->write)(tar->owner, records) || !tar_pad(tar, records.len))
             return false;
     }
     return head_write(tar, type, path, target, bytes, mode);
@@ -126,7 +127,7 @@ bool tar_writer_file(struct tar_writer *tar, struct str path, uint64_t bytes, bo
 
 bool tar_writer_write(struct tar_writer *tar, struct str bytes)
 {
-    return tar->write(tar->owner, bytes);
+    return (tar->write)(tar->owner, bytes);
 }
 
 bool tar_writer_end(struct tar_writer *tar)
@@ -142,5 +143,5 @@ bool tar_writer_link(struct tar_writer *tar, struct str path, struct str target)
 bool tar_writer_finish(struct tar_writer *tar)
 {
     static const char zeros[2 * BLOCK];
-    return tar->write(tar->owner, (struct str){ zeros, sizeof zeros });
+    return (tar->write)(tar->owner, (struct str){ zeros, sizeof zeros });
 }

@@ -16,6 +16,7 @@ import urllib.parse
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
 from promise import Agent  # noqa: E402
 from house import TMP, House, database, end, houses, ok, same, until  # noqa: E402
+from tarballs import tarball  # noqa: E402
 
 pg, url = database()
 a, b = houses(url, 'ab', slots=0, lease='30s')
@@ -36,6 +37,7 @@ b.post('/v1/archives', dict(name='docs', kind='external'))
 for rev in (1, 2, 3):
     workflow = [dict(name='index', depends=['PREV'], checkout=False, script=f'echo {rev}'), dict(name='every', schedule='0 3 * * *', checkout=False, script='true')]
     pair[rev % 2].post('/v1/archives/docs/revisions', dict(rev=rev, workflow=workflow))
+csid = b.post('/v1/changesets', tarball(files={'a': b'x'}, target='docs')).json['csid']
 a.post('/v1/lanes/still/pause', dict(reason='test'))
 until(lambda: a.state(made[0]) == 'D' and b.state(made[1]) == 'F' and a.state(made[2]) == 'D' and 'X' in (a.state(made[6]), a.state(made[7])), 'it is worked on', 60)
 until(lambda: len(a.get('/v1/tasks?archive=docs&state=D&limit=100').json['tasks']) >= 5, 'and the revisions', 60)
@@ -73,8 +75,8 @@ def compared(path):
 
 
 paths = [path for path, verbs in a.get('/openapi.json', local=True).json['paths'].items() if 'get' in verbs]
-OWN = {'/metrics': 'of this process'}
-WORDS = {'task': every, 'archive': ['docs'], 'rev': [1, 2, 3], 'executor': ['x'], 'file': ['out.txt']}
+OWN = {'/metrics': 'of this process', '/v1/changesets/{csid}/diff': 'of a repository (t1313), which an external archive has not'}
+WORDS = {'task': every, 'archive': ['docs'], 'rev': [1, 2, 3], 'executor': ['x'], 'file': ['out.txt'], 'csid': [csid], 'target': ['docs']}
 n = 0
 for path in sorted(paths):
     if path in OWN:
@@ -150,12 +152,17 @@ for round_no in range(3):
     fence = urllib.parse.quote(grant['fence'])
     wrote(f'{T}/log', two, f'/v1/tasks/{task}/log?fence={fence}&offset=0', None, f'/v1/tasks/{task}', state('X'), data=b'said\n')
     until(lambda: told(one, f'/v1/tasks/{task}/log', None).body == b'said\n', seconds=20) or lag.append('its log, once it is durable')
+    wrote(f'{T}/outputs', one, f'/v1/tasks/{task}/outputs?fence={fence}', dict(k='v'), f'/v1/tasks/{task}', state('X'))
     kept = wrote(f'{T}/artifacts/{{file}}', one, f'/v1/tasks/{task}/artifacts/f.txt?fence={fence}&offset=0&last=1', None, f'/v1/tasks/{task}', state('X'), data=b'kept').json
     wrote(f'{T}/finish', two, f'/v1/tasks/{task}/finish', dict(fence=grant['fence'], exit=0, artifacts=[kept]), f'/v1/tasks/{task}/artifacts/f.txt',
           lambda r, _: r.body == b'kept' and state('D')(told(one, f'/v1/tasks/{task}', None), None))
     task = one.post('/v1/tasks', dict(name='n', queue=queue, data=1), local=True).json['id']
     grant = two.post(f'{at}/poll', dict(free=1, wait_ms=2000), local=True).json['grants'][0]
     wrote('/v1/finishes', one, '/v1/finishes', dict(items=[dict(fence=grant['fence'], exit=0)]), f'/v1/tasks/{task}', state('D'))
+    C, there = '/v1/changesets', lambda r, _: r.status == 200
+    new = wrote(C, two, C, None, lambda r: f'{C}/{r.json["csid"]}', there, data=tarball(files={f'f{round_no}': b'x'}, target='docs')).json['csid']
+    wrote(f'{C}/{{csid}}/approve', one, f'{C}/{new}/approve', dict(ticket='t'), f'{C}/{new}', there)
+    wrote('/v1/rollbacks', two, '/v1/rollbacks', dict(csids=[new]), lambda r: f'{C}/{r.json["csid"]}', there)
     at = f'/v1/archives/{archive}'
     wrote('/v1/archives', one, '/v1/archives', dict(name=archive, kind='external'), at, lambda r, _: r.status == 200)
     workflow = [dict(name='index', checkout=False, script='true', labels={'os': 'none'})]
@@ -179,7 +186,7 @@ for round_no in range(3):
     until(lambda: two.get('/v1/tasks', token=token).status == 401, seconds=20) or lag.append('a token that was revoked, by and by')
 ok(not lag, 'what was written through one the other shows at once', *lag[:10])
 writes = {f'{verb.upper()} {path}' for path, verbs in a.get('/openapi.json', local=True).json['paths'].items() for verb in verbs if verb != 'get'}
-same(sorted(writes - asked), ['POST /v1/backup'], 'every route that writes, but the copy for SQLite')
+same(sorted(writes - asked), ['POST /v1/backup', 'POST /v1/spool/scan'], 'every route that writes, but the copy for SQLite and the look at one server\'s own folder')
 
 # -- tokens made at one at once open the other, many times; strangers who knock meanwhile don't keep them out, and cost the store little
 refusals = []

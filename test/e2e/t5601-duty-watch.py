@@ -54,11 +54,12 @@ def holder():
 
 
 def eyes(server):
-    """folders that a server watches with inotify"""
+    """folders of repositories that a server watches with inotify; those of its own spool are no repository's"""
     n = 0
+    own = {f'ino:{path.stat().st_ino:x}' for path in (server.dir / 'spool').glob('*')}
     for info in pathlib.Path(f'/proc/{server.process.pid}/fdinfo').iterdir():
         try:
-            n += info.read_text().count('inotify wd:')
+            n += sum(line.startswith('inotify wd:') and own.isdisjoint(line.split()) for line in info.read_text().splitlines())
         except OSError:
             pass
     return n
